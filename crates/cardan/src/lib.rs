@@ -1,0 +1,1 @@
+//! cardan, under construction.

@@ -1,0 +1,162 @@
+//! Every bound in the system, in one place.
+//!
+//! A buffer, queue, table or wait without a row here is a bug. Units come last in the name.
+//! Cores enforce counts and times, links enforce bytes before they buffer. What happens at
+//! each bound is written beside it and tested where it is enforced.
+
+use std::time::Duration;
+
+/// The bounds of one session and the link that carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// One message. A longer line is skipped to its newline and reported; the link lives on.
+    pub frame_bytes: usize,
+    /// One HTTP request body. Refused with 413 before it is buffered.
+    pub body_bytes: usize,
+    /// One server-sent event. A longer one is skipped to its end and reported.
+    pub event_bytes: usize,
+    /// One WebSocket message. A longer one closes the link with 1009.
+    pub socket_message_bytes: usize,
+    /// One WebSocket frame. A longer one closes the link with 1009.
+    pub socket_frame_bytes: usize,
+    /// Nesting of JSON arrays and objects. Deeper is a parse error.
+    pub depth: usize,
+    /// Length of a call id as spelled. Longer is an invalid request.
+    pub id_bytes: usize,
+    /// Entries of a batch. More is an invalid request as a whole.
+    pub batch_entries: usize,
+    /// Calls of the peer in flight. The next one is refused; we never stop reading.
+    pub calls_inbound: usize,
+    /// Our own calls in flight. The next one fails at once, not sent.
+    pub calls_outbound: usize,
+    /// Ids of our finished calls that are remembered, so that a late reply is told from a foreign one.
+    pub tombstones: usize,
+    /// Rounds of asks for one call. The next round fails the call.
+    pub ask_rounds: usize,
+    /// Asks in one round. More is an invalid result.
+    pub asks_per_round: usize,
+    /// Standing interests of one peer. The next one is refused.
+    pub listens: usize,
+    /// Resource addresses in one interest. More is refused.
+    pub listen_uris: usize,
+    /// Open lanes of one session. The next one is refused.
+    pub lanes: usize,
+    /// Bytes waiting to be written to one link. Progress and log notes are dropped first, counted.
+    pub outbox_bytes: usize,
+    /// Notes waiting for the application. The oldest is dropped and counted.
+    pub notes_queued: usize,
+    /// Findings kept. Later ones are only counted.
+    pub findings: usize,
+    /// Legacy resumption: events kept for one session. The oldest is forgotten.
+    pub replay_events: usize,
+    /// Legacy resumption: bytes kept for one session. The oldest is forgotten.
+    pub replay_bytes: usize,
+    /// Lines in a row that are not messages. One more closes the link.
+    pub noise_lines: usize,
+    /// Pages of one listing. One more ends the listing with an error.
+    pub pages: usize,
+    /// Progress notes passed on per call and second. More are coalesced to the newest.
+    pub progress_per_second: u32,
+    /// What a child wrote to stderr last, kept for error reports.
+    pub stderr_bytes: usize,
+    /// Excerpts of foreign text in findings and errors.
+    pub excerpt_bytes: usize,
+
+    /// Waiting for the answer to the era probe, then the peer counts as legacy.
+    pub probe_timeout: Duration,
+    /// Waiting for the answer to `initialize`, then connecting fails.
+    pub open_timeout: Duration,
+    /// A call without reply and without progress. Then it is cancelled on the wire.
+    pub call_idle_timeout: Duration,
+    /// A call in all, whatever the progress. Then it is cancelled on the wire.
+    pub call_total_timeout: Duration,
+    /// A peer that does not take our bytes. Then the link is closed.
+    pub stall_timeout: Duration,
+    /// A legacy session without any work. Then it is forgotten.
+    pub session_idle_timeout: Duration,
+    /// Waiting for running calls when we close.
+    pub drain_timeout: Duration,
+    /// A child after its stdin is closed, before TERM.
+    pub child_eof_grace: Duration,
+    /// A child's group after TERM, before KILL.
+    pub child_term_grace: Duration,
+    /// Reaping a child's group after KILL.
+    pub child_kill_grace: Duration,
+    /// The closing DELETE of a legacy HTTP session.
+    pub farewell_timeout: Duration,
+    /// Silence on a stream we serve, before a keep-alive comment.
+    pub keep_alive_interval: Duration,
+    /// Silence on a stream we read, before the link counts as lost.
+    pub read_idle_timeout: Duration,
+    /// How long sealed request state can be redeemed.
+    pub request_state_ttl: Duration,
+}
+
+impl Limits {
+    /// The defaults, each with its reason.
+    pub const DEFAULT: Self = Self {
+        frame_bytes: 16 * MIB, // screenshots and PDFs as base64 fit, a runaway child does not
+        body_bytes: 4 * MIB,   // what the other SDKs accept
+        event_bytes: 16 * MIB, // an event carries one frame
+        socket_message_bytes: 16 * MIB, // a message carries one frame
+        socket_frame_bytes: 4 * MIB, // fragments are for streaming, not for hiding size
+        depth: 128,            // serde_json's own bound, so raw and typed agree
+        id_bytes: 256,         // a UUID with a prefix fits many times
+        batch_entries: 64,     // one revision only, and it pipelines anyway
+        calls_inbound: 256,
+        calls_outbound: 4096, // a gateway shares one upstream among many clients
+        tombstones: 1024,     // at 30 s of timeout, far more than can be late
+        ask_rounds: 16,       // a form wizard, not a loop
+        asks_per_round: 32,
+        listens: 64,
+        listen_uris: 1024,
+        lanes: 512,
+        outbox_bytes: 64 * MIB, // four of the largest frames
+        notes_queued: 1024,
+        findings: 256,
+        replay_events: 256,
+        replay_bytes: MIB,
+        noise_lines: 1000, // a chatty banner, not a program that speaks something else
+        pages: 1000,
+        progress_per_second: 100, // what a screen can show
+        stderr_bytes: 64 << 10,
+        excerpt_bytes: 256,
+        probe_timeout: Duration::from_secs(5), // half a second is too short for a container to start
+        open_timeout: Duration::from_secs(30),
+        call_idle_timeout: Duration::from_secs(30),
+        call_total_timeout: Duration::from_secs(600),
+        stall_timeout: Duration::from_secs(30),
+        session_idle_timeout: Duration::from_secs(300),
+        drain_timeout: Duration::from_secs(5),
+        child_eof_grace: Duration::from_secs(2),
+        child_term_grace: Duration::from_secs(2),
+        child_kill_grace: Duration::from_secs(1),
+        farewell_timeout: Duration::from_secs(2),
+        keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
+        read_idle_timeout: Duration::from_secs(45),   // three keep-alives missed
+        request_state_ttl: Duration::from_secs(600),  // time for a person to answer
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+// Relations that the code relies on.
+const _: () = {
+    let l = Limits::DEFAULT;
+    assert!(l.outbox_bytes >= 2 * l.frame_bytes, "a large reply must not block the next");
+    assert!(l.event_bytes >= l.frame_bytes, "an event carries a whole frame");
+    assert!(l.socket_message_bytes >= l.socket_frame_bytes, "a message is made of frames");
+    assert!(l.depth <= 128, "serde_json stops at 128, raw and typed must agree");
+    assert!(l.call_idle_timeout.as_secs() <= l.call_total_timeout.as_secs(), "idle is within total");
+    assert!(
+        l.keep_alive_interval.as_secs() * 2 < l.read_idle_timeout.as_secs(),
+        "one lost keep-alive is no loss"
+    );
+    assert!(l.probe_timeout.as_secs() <= l.open_timeout.as_secs(), "the probe is part of opening");
+};

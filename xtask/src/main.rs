@@ -1,0 +1,2 @@
+//! Cardan's chores.
+fn main() {}
