@@ -8,4 +8,8 @@
 //!
 //! * [`limits`]: every bound in the system.
 
+pub mod finding;
+pub mod jsonrpc;
 pub mod limits;
+pub mod method;
+pub mod moment;

@@ -1,0 +1,282 @@
+//! Findings: what a peer did that the protocol does not allow, told truthfully.
+//!
+//! One table of rules serves tolerance at run time, diagnosis in the client and linting. A
+//! frame that cannot be used is a [`Violation`](crate::jsonrpc::envelope::Violation); a frame
+//! that was used all the same leaves a [`Finding`] behind. [`Strictness`] decides which of the two.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::jsonrpc::id::CallId;
+
+/// How much deviation is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Strictness {
+    /// A deviation ends the link.
+    Strict,
+    /// What can be understood is used and recorded; what cannot is refused and recorded.
+    #[default]
+    Standard,
+    /// What can be repaired is repaired and recorded.
+    Lenient,
+}
+
+/// The kind of mistake, from the outside in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Where one message ends and the next begins.
+    Framing,
+    /// Not JSON.
+    Syntax,
+    /// JSON, but not a JSON-RPC message.
+    Envelope,
+    /// Replies and calls that do not belong together.
+    Correlation,
+    /// The wrong thing at this time or in this era.
+    Lifecycle,
+    /// A payload of the wrong shape.
+    Schema,
+}
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident $class:ident $id:literal $clause:literal;)*) => {
+        /// One rule of the protocol that a frame can break.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Rule { $($(#[$doc])* $name,)* }
+
+        impl Rule {
+            /// Every rule, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// A stable, machine-readable name.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$name => $id,)* }
+            }
+
+            /// The clause that says so, in short.
+            #[must_use]
+            pub const fn clause(self) -> &'static str {
+                match self { $(Self::$name => $clause,)* }
+            }
+
+            /// The kind of mistake.
+            #[must_use]
+            pub const fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    /// A line or body that is not UTF-8.
+    NotUtf8 Framing "not-utf8" "messages are UTF-8 (base protocol)";
+    /// A message beyond the limit.
+    Oversize Framing "oversize" "a message fits the frame limit (limits.frame_bytes)";
+    /// The stream ended inside a message.
+    Unterminated Framing "unterminated" "a message ends with a newline (stdio)";
+    /// A line that is not JSON, where only messages belong.
+    Noise Framing "noise" "only messages go to stdout (stdio)";
+    /// A blank or broken part of an event stream.
+    BrokenEvent Framing "broken-event" "an event ends with a blank line (server-sent events)";
+    /// Not JSON.
+    Syntax Syntax "syntax" "a message is valid JSON (RFC 8259)";
+    /// JSON nested beyond the limit.
+    Depth Syntax "depth" "nesting fits the depth limit (limits.depth)";
+    /// Something after the message.
+    Trailing Syntax "trailing" "one message per line or body";
+    /// Neither an object nor an array.
+    NotAnObject Envelope "not-an-object" "a message is an object (JSON-RPC 2.0, 4)";
+    /// A member twice, in the envelope or in `params`.
+    DuplicateMember Envelope "duplicate-member" "member names are unique (RFC 8259, 4)";
+    /// No `jsonrpc` member.
+    VersionMissing Envelope "version-missing" "`jsonrpc` is present (JSON-RPC 2.0, 4)";
+    /// `jsonrpc` is not `"2.0"`.
+    VersionWrong Envelope "version-wrong" "`jsonrpc` is exactly \"2.0\" (JSON-RPC 2.0, 4)";
+    /// `id` is `null`.
+    IdNull Envelope "id-null" "an id is never null (base protocol)";
+    /// `id` is neither string nor number.
+    IdType Envelope "id-type" "an id is a string or an integer (base protocol)";
+    /// `id` is a number with a fraction or an exponent.
+    IdFraction Envelope "id-fraction" "an id is a string or an integer (base protocol)";
+    /// `id` beyond the limit.
+    IdTooLong Envelope "id-too-long" "an id fits the limit (limits.id_bytes)";
+    /// `method` is not a string.
+    MethodType Envelope "method-type" "`method` is a string (JSON-RPC 2.0, 4)";
+    /// `params` is not an object.
+    ParamsType Envelope "params-type" "`params` is an object (base protocol)";
+    /// `_meta` is not an object.
+    MetaType Envelope "meta-type" "`_meta` is an object (base protocol)";
+    /// A reply with both `result` and `error`.
+    BothOutcomes Envelope "both-outcomes" "a reply has `result` or `error`, not both (JSON-RPC 2.0, 5)";
+    /// A message with an id, but neither method nor outcome.
+    NoOutcome Envelope "no-outcome" "a message has `method`, `result` or `error` (JSON-RPC 2.0, 4 and 5)";
+    /// A message with a method and an outcome.
+    MethodAndOutcome Envelope "method-and-outcome" "a message is a call or a reply, not both (JSON-RPC 2.0)";
+    /// An error object without integer `code` or string `message`.
+    ErrorShape Envelope "error-shape" "`error` has an integer `code` and a string `message` (JSON-RPC 2.0, 5.1)";
+    /// A result reply without id.
+    ReplyWithoutId Envelope "reply-without-id" "a result carries the call's id (JSON-RPC 2.0, 5)";
+    /// An empty batch.
+    BatchEmpty Envelope "batch-empty" "a batch has at least one entry (JSON-RPC 2.0, 6)";
+    /// A batch inside a batch.
+    BatchNested Envelope "batch-nested" "a batch holds messages (JSON-RPC 2.0, 6)";
+    /// A batch beyond the limit.
+    BatchTooLong Envelope "batch-too-long" "a batch fits the limit (limits.batch_entries)";
+    /// A batch where the revision has none.
+    BatchForbidden Envelope "batch-forbidden" "batches exist in one revision only";
+    /// `initialize` inside a batch.
+    BatchedOpening Envelope "batched-opening" "`initialize` is never in a batch";
+    /// A reply to a call that had already ended here.
+    LateReply Correlation "late-reply" "a reply comes before the timeout or cancel (informative)";
+    /// A second reply to one call.
+    DuplicateReply Correlation "duplicate-reply" "a call is answered once (JSON-RPC 2.0, 5)";
+    /// A reply to a call that was never made.
+    UnknownReply Correlation "unknown-reply" "a reply carries the id of a call (JSON-RPC 2.0, 5)";
+    /// A reply whose id has the right value in the wrong JSON type.
+    IdTypeChanged Correlation "id-type-changed" "the id is echoed in its JSON type (base protocol)";
+    /// A call with the id of another one still running.
+    DuplicateCall Correlation "duplicate-call" "ids of running calls are distinct (base protocol)";
+    /// Progress for a token that is not in use.
+    ProgressUnknown Correlation "progress-unknown" "progress names a token in use (progress)";
+    /// Progress that does not increase.
+    ProgressStuck Correlation "progress-stuck" "progress increases (progress)";
+    /// A cancel note for a call that is not running.
+    CancelUnknown Correlation "cancel-unknown" "a cancel names a running call (cancellation)";
+    /// A change note on no listen of ours.
+    ListenUnknown Correlation "listen-unknown" "a change note names its listen (subscriptions)";
+    /// A change note before the acknowledgement.
+    ListenUnacknowledged Correlation "listen-unacknowledged" "the acknowledgement comes first (subscriptions)";
+    /// A call before the session is open.
+    BeforeOpening Lifecycle "before-opening" "`initialize` comes first (lifecycle)";
+    /// A second `initialize`.
+    OpenedTwice Lifecycle "opened-twice" "`initialize` is sent once (lifecycle)";
+    /// A revision that was not offered.
+    RevisionUnknown Lifecycle "revision-unknown" "the answered revision is one the client speaks (lifecycle)";
+    /// A server that calls its client in the modern era.
+    ServerCall Lifecycle "server-call" "servers send no calls (2026-07-28)";
+    /// A client that replies in the modern era.
+    ClientReply Lifecycle "client-reply" "clients send no replies (2026-07-28)";
+    /// A note that this side does not receive in this era.
+    NoteMisplaced Lifecycle "note-misplaced" "notes flow in their own direction and era";
+    /// A note of an unknown kind.
+    NoteUnknown Lifecycle "note-unknown" "unknown notes are ignored (informative)";
+    /// A removed or unadvertised feature was used.
+    Unadvertised Lifecycle "unadvertised" "only declared capabilities are used (lifecycle)";
+    /// Roots, sampling or logging in the modern era: they work, but are on their way out.
+    Deprecated Lifecycle "deprecated" "roots, sampling and logging are deprecated (2026-07-28)";
+    /// A result that is not an object.
+    ResultType Schema "result-type" "a result is an object of a known `resultType`";
+    /// A result that lacks what its method promises.
+    ResultShape Schema "result-shape" "a result has the shape of its method";
+    /// Params that lack what their method needs.
+    ParamsShape Schema "params-shape" "params have the shape of their method";
+    /// An input request that the call cannot have.
+    AskMisplaced Schema "ask-misplaced" "only three methods may ask for input (2026-07-28)";
+}
+
+/// One recorded deviation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which frame of the link, counted from one.
+    pub frame: u64,
+    /// The rule it broke.
+    pub rule: Rule,
+    /// The call it belongs to, where that is known.
+    pub call: Option<CallId>,
+    /// What was seen, in short.
+    pub detail: Box<str>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {}: {}", self.frame, self.rule.id())?;
+        if let Some(call) = &self.call {
+            write!(f, " (call {call})")?;
+        }
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        write!(f, "; rule: {}", self.rule.clause())
+    }
+}
+
+/// A bounded record of findings: the first ones are kept, all are counted.
+#[derive(Debug, Default)]
+pub struct Findings {
+    kept: VecDeque<Finding>,
+    total: u64,
+    counts: Vec<(Rule, u64)>,
+}
+
+impl Findings {
+    /// Records one; only counted when `max` are kept already.
+    pub fn record(&mut self, finding: Finding, max: usize) {
+        self.total += 1;
+        match self.counts.iter_mut().find(|(rule, _)| *rule == finding.rule) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push((finding.rule, 1)),
+        }
+        if self.kept.len() < max {
+            self.kept.push_back(finding);
+        }
+    }
+
+    /// How many there were, kept or not.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// How often `rule` was broken.
+    #[must_use]
+    pub fn count(&self, rule: Rule) -> u64 {
+        self.counts.iter().find(|(r, _)| *r == rule).map_or(0, |(_, count)| *count)
+    }
+
+    /// Those that were kept, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.kept.iter()
+    }
+}
+
+/// A short, printable excerpt of foreign bytes.
+#[must_use]
+pub fn excerpt(bytes: &[u8], max_bytes: usize) -> Box<str> {
+    let cut = &bytes[..bytes.len().min(max_bytes)];
+    let mut text: String =
+        String::from_utf8_lossy(cut).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if cut.len() < bytes.len() {
+        text.push_str("...");
+    }
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_names_are_unique() {
+        for (n, rule) in Rule::ALL.iter().enumerate() {
+            assert!(Rule::ALL[n + 1..].iter().all(|other| other.id() != rule.id()), "{}", rule.id());
+        }
+    }
+
+    #[test]
+    fn findings_are_bounded_and_counted() {
+        let mut findings = Findings::default();
+        for frame in 1..=5 {
+            findings.record(Finding { frame, rule: Rule::Noise, call: None, detail: "x".into() }, 2);
+        }
+        assert_eq!((findings.total(), findings.iter().count(), findings.count(Rule::Noise)), (5, 2, 5));
+    }
+
+    #[test]
+    fn excerpts_carry_no_control_characters() {
+        assert_eq!(&*excerpt(b"\x1b[31mred\xff", 64), "\u{fffd}[31mred\u{fffd}");
+        assert_eq!(&*excerpt(b"abcdef", 3), "abc...");
+    }
+}

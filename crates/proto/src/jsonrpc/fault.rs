@@ -1,0 +1,150 @@
+//! The fault: JSON-RPC's error object, and the one table of codes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The codes of the specification, and nothing of our own in its ranges.
+pub mod code {
+    /// Unreadable JSON.
+    pub const PARSE: i64 = -32700;
+    /// JSON, but not a message.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// A method that does not exist or was not advertised.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// Params that do not fit; in the modern era also a resource that does not exist.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// We failed.
+    pub const INTERNAL: i64 = -32603;
+    /// Legacy: a resource that does not exist.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// Modern, HTTP: header and body disagree.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// Modern: the client did not declare a capability that this call needs.
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    /// Modern: a revision we do not speak.
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+    /// 2025-11-25 only: an address must be visited first.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// Legacy: a person refused to sample.
+    pub const USER_REJECTED: i64 = -1;
+    /// Ours, outside the reserved ranges: too much at once; try again.
+    pub const BUSY: i64 = 42_900;
+}
+
+/// An error object as it stands on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of error.
+    pub code: i64,
+    /// One concise sentence.
+    pub message: Cow<'static, str>,
+    /// More about it, as raw JSON.
+    pub data: Option<Bytes>,
+}
+
+impl Fault {
+    /// A fault without data.
+    pub fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// With `data` as any JSON value.
+    #[must_use]
+    pub fn with_data(mut self, data: &serde_json::Value) -> Self {
+        self.data = Some(Bytes::from(data.to_string()));
+        self
+    }
+
+    /// The method does not exist here.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, format!("method not found: {}", crate::finding::excerpt(method.as_bytes(), 128)))
+    }
+
+    /// The params do not fit.
+    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// We failed.
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(code::INTERNAL, message)
+    }
+
+    /// The resource does not exist. The code is the legacy one; the modern era writes its own.
+    #[must_use]
+    pub fn resource_not_found(uri: &str) -> Self {
+        Self::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(&serde_json::json!({ "uri": uri }))
+    }
+
+    /// The client did not declare `required`, a client capabilities object.
+    #[must_use]
+    pub fn missing_capability(required: &serde_json::Value) -> Self {
+        Self::new(code::MISSING_CAPABILITY, "the call needs a capability that the client did not declare")
+            .with_data(&serde_json::json!({ "requiredCapabilities": required }))
+    }
+
+    /// From an error object on the wire.
+    pub fn parse(raw: &Bytes) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            code: serde_json::Number,
+            #[serde(borrow)]
+            message: Cow<'a, str>,
+            #[serde(borrow, default)]
+            data: Option<&'a RawValue>,
+        }
+        let wire: Wire<'_> = serde_json::from_slice(raw).ok()?;
+        Some(Self {
+            code: wire.code.as_i64()?,
+            message: Cow::Owned(wire.message.into_owned()),
+            data: wire.data.map(|data| raw.slice_ref(data.get().as_bytes())),
+        })
+    }
+
+    /// One of the three codes that only a modern server sends.
+    #[must_use]
+    pub fn is_modern(&self) -> bool {
+        matches!(self.code, code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S0-61, S2-15, BASE-9: code, message and data survive, data byte for byte.
+    #[test]
+    fn faults_read_back_whole() {
+        let raw = Bytes::from_static(br#"{"code":-32602,"message":"bad \"x\"","data":{"n":1.50}}"#);
+        let fault = Fault::parse(&raw).unwrap();
+        let mut out = Vec::new();
+        super::super::write::fault(&fault, &mut out);
+        assert_eq!(out, raw);
+    }
+
+    #[test]
+    fn odd_error_objects_are_not_faults() {
+        for raw in [r#"{"code":"x","message":"m"}"#, r#"{"code":1.5,"message":"m"}"#, r#"{"code":1}"#, "[]", "null"] {
+            assert_eq!(Fault::parse(&Bytes::from_static(raw.as_bytes())), None, "{raw}");
+        }
+    }
+
+    /// BASE-27, BASE-23: what we make up ourselves lies outside the reserved ranges.
+    #[test]
+    fn own_codes_are_outside_the_reserved_ranges() {
+        assert!(!(-32768..=-32000).contains(&code::BUSY));
+    }
+}

@@ -1,0 +1,9 @@
+//! JSON-RPC 2.0 over bytes: [`scan`] finds where values end, [`envelope`] tells calls, notes and
+//! replies apart, [`write`](mod@write) puts them back, [`splice`] edits one object in passing.
+
+pub mod envelope;
+pub mod fault;
+pub mod id;
+pub mod scan;
+pub mod splice;
+pub mod write;
