@@ -8,8 +8,11 @@
 //!
 //! * [`limits`]: every bound in the system.
 
+pub mod dialect;
+pub mod era;
 pub mod finding;
 pub mod jsonrpc;
 pub mod limits;
 pub mod method;
 pub mod moment;
+pub mod session;

@@ -76,6 +76,8 @@ pub struct Limits {
     pub session_idle_timeout: Duration,
     /// Waiting for running calls when we close.
     pub drain_timeout: Duration,
+    /// Our own calls in progress when the peer closes our stdin; shorter than the wait before a TERM.
+    pub eof_grace: Duration,
     /// A child after its stdin is closed, before TERM.
     pub child_eof_grace: Duration,
     /// A child's group after TERM, before KILL.
@@ -128,6 +130,7 @@ impl Limits {
         stall_timeout: Duration::from_secs(30),
         session_idle_timeout: Duration::from_secs(300),
         drain_timeout: Duration::from_secs(5),
+        eof_grace: Duration::from_secs(1),
         child_eof_grace: Duration::from_secs(2),
         child_term_grace: Duration::from_secs(2),
         child_kill_grace: Duration::from_secs(1),
@@ -158,5 +161,6 @@ const _: () = {
         l.keep_alive_interval.as_secs() * 2 < l.read_idle_timeout.as_secs(),
         "one lost keep-alive is no loss"
     );
+    assert!(l.eof_grace.as_millis() < l.child_eof_grace.as_millis(), "we leave before we are told to");
     assert!(l.probe_timeout.as_secs() <= l.open_timeout.as_secs(), "the probe is part of opening");
 };

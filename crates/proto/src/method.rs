@@ -135,7 +135,10 @@ impl Method {
     #[must_use]
     pub fn is_safe_to_repeat(&self) -> bool {
         self.is_cacheable()
-            || matches!(self, Self::Ping | Self::PromptsGet | Self::CompletionComplete | Self::TasksGet | Self::TasksList)
+            || matches!(
+                self,
+                Self::Ping | Self::PromptsGet | Self::CompletionComplete | Self::TasksGet | Self::TasksList
+            )
     }
 
     /// A note that something on the server changed.
@@ -143,7 +146,10 @@ impl Method {
     pub fn is_change(&self) -> bool {
         matches!(
             self,
-            Self::ToolsListChanged | Self::PromptsListChanged | Self::ResourcesListChanged | Self::ResourcesUpdated
+            Self::ToolsListChanged
+                | Self::PromptsListChanged
+                | Self::ResourcesListChanged
+                | Self::ResourcesUpdated
         )
     }
 }

@@ -62,7 +62,10 @@ impl Fault {
     /// The method does not exist here.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(code::METHOD_NOT_FOUND, format!("method not found: {}", crate::finding::excerpt(method.as_bytes(), 128)))
+        Self::new(
+            code::METHOD_NOT_FOUND,
+            format!("method not found: {}", crate::finding::excerpt(method.as_bytes(), 128)),
+        )
     }
 
     /// The params do not fit.
@@ -78,7 +81,8 @@ impl Fault {
     /// The resource does not exist. The code is the legacy one; the modern era writes its own.
     #[must_use]
     pub fn resource_not_found(uri: &str) -> Self {
-        Self::new(code::RESOURCE_NOT_FOUND, "resource not found").with_data(&serde_json::json!({ "uri": uri }))
+        Self::new(code::RESOURCE_NOT_FOUND, "resource not found")
+            .with_data(&serde_json::json!({ "uri": uri }))
     }
 
     /// The client did not declare `required`, a client capabilities object.
@@ -137,7 +141,9 @@ mod tests {
 
     #[test]
     fn odd_error_objects_are_not_faults() {
-        for raw in [r#"{"code":"x","message":"m"}"#, r#"{"code":1.5,"message":"m"}"#, r#"{"code":1}"#, "[]", "null"] {
+        for raw in
+            [r#"{"code":"x","message":"m"}"#, r#"{"code":1.5,"message":"m"}"#, r#"{"code":1}"#, "[]", "null"]
+        {
             assert_eq!(Fault::parse(&Bytes::from_static(raw.as_bytes())), None, "{raw}");
         }
     }

@@ -234,7 +234,9 @@ mod tests {
     #[test]
     fn ids_are_echoed_as_spelled() {
         let long = format!("\"{}\"", "x".repeat(100));
-        for text in ["0", "7", "-7", "1.0", "1e3", "-0", "\"7\"", "\"\"", "123456789012345678901234567890", &long] {
+        for text in
+            ["0", "7", "-7", "1.0", "1e3", "-0", "\"7\"", "\"\"", "123456789012345678901234567890", &long]
+        {
             assert_eq!(written(&id(text)), text);
         }
     }

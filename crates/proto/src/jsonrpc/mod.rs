@@ -4,6 +4,8 @@
 pub mod envelope;
 pub mod fault;
 pub mod id;
+mod params;
 pub mod scan;
 pub mod splice;
+mod walk;
 pub mod write;

@@ -58,7 +58,11 @@ impl Span {
     /// Moved by `offset` towards the start, for a slice of the frame.
     #[must_use]
     pub const fn within(self, offset: usize) -> Self {
-        if self.is_absent() { self } else { Self::new(self.start as usize - offset, self.end as usize - offset) }
+        if self.is_absent() {
+            self
+        } else {
+            Self::new(self.start as usize - offset, self.end as usize - offset)
+        }
     }
 }
 

@@ -1,0 +1,259 @@
+//! What a peer declared it can do, read once from its capabilities object.
+//!
+//! The object itself stays open: unknown members are nobody's business here.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::gates::{Elicitation, gates};
+use super::revision::Revision;
+use crate::method::Method;
+use crate::session::event::Ask;
+
+/// What a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerCaps {
+    /// Tools.
+    pub tools: Option<ListCap>,
+    /// Prompts.
+    pub prompts: Option<ListCap>,
+    /// Resources.
+    pub resources: Option<ListCap>,
+    /// Completion of arguments.
+    pub completions: bool,
+    /// Log notes.
+    pub logging: bool,
+    /// Tasks, in either design.
+    pub tasks: bool,
+}
+
+/// How far one of the lists goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListCap {
+    /// Changes of the list are announced.
+    pub list_changed: bool,
+    /// Changes of an entry can be listened to (resources).
+    pub subscribe: bool,
+}
+
+/// What a client offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientCaps {
+    /// Roots.
+    pub roots: bool,
+    /// Sampling.
+    pub sampling: bool,
+    /// Sampling with tools.
+    pub sampling_tools: bool,
+    /// Forms.
+    pub form: bool,
+    /// Addresses to visit.
+    pub url: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireServer {
+    tools: Option<ListCap>,
+    prompts: Option<ListCap>,
+    resources: Option<ListCap>,
+    completions: Option<IgnoredAny>,
+    logging: Option<IgnoredAny>,
+    tasks: Option<IgnoredAny>,
+    extensions: Option<Extensions>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks")]
+    tasks: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireClient {
+    roots: Option<IgnoredAny>,
+    sampling: Option<WireSampling>,
+    elicitation: Option<WireElicitation>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireSampling {
+    tools: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireElicitation {
+    form: Option<IgnoredAny>,
+    url: Option<IgnoredAny>,
+}
+
+impl ServerCaps {
+    /// From a capabilities object; one that cannot be read declares nothing.
+    #[must_use]
+    pub fn read(object: &[u8]) -> Self {
+        let wire: WireServer = serde_json::from_slice(object).unwrap_or_default();
+        Self {
+            tools: wire.tools,
+            prompts: wire.prompts,
+            resources: wire.resources,
+            completions: wire.completions.is_some(),
+            logging: wire.logging.is_some(),
+            tasks: wire.tasks.is_some() || wire.extensions.is_some_and(|e| e.tasks.is_some()),
+        }
+    }
+
+    /// The capability that `method` needs and that is not there.
+    #[must_use]
+    pub fn lacks(&self, method: &Method) -> Option<&'static str> {
+        let (name, there) = match method {
+            Method::ToolsList | Method::ToolsCall => ("tools", self.tools.is_some()),
+            Method::PromptsList | Method::PromptsGet => ("prompts", self.prompts.is_some()),
+            Method::ResourcesList | Method::ResourcesTemplatesList | Method::ResourcesRead => {
+                ("resources", self.resources.is_some())
+            }
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                ("resources.subscribe", self.resources.is_some_and(|cap| cap.subscribe))
+            }
+            Method::CompletionComplete => ("completions", self.completions),
+            Method::LoggingSetLevel => ("logging", self.logging),
+            Method::SubscriptionsListen => ("listChanged or subscribe", self.can_listen()),
+            Method::TasksGet
+            | Method::TasksCancel
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::TasksUpdate => ("tasks", self.tasks),
+            _ => return None,
+        };
+        (!there).then_some(name)
+    }
+
+    /// Is there anything to listen to?
+    #[must_use]
+    pub fn can_listen(&self) -> bool {
+        let lists = [self.tools, self.prompts, self.resources];
+        lists.into_iter().flatten().any(|cap| cap.list_changed || cap.subscribe)
+    }
+}
+
+impl ClientCaps {
+    /// From a capabilities object; one that cannot be read declares nothing.
+    #[must_use]
+    pub fn read(object: &[u8]) -> Self {
+        let wire: WireClient = serde_json::from_slice(object).unwrap_or_default();
+        let elicitation = wire.elicitation;
+        let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
+        Self {
+            roots: wire.roots.is_some(),
+            sampling: wire.sampling.is_some(),
+            sampling_tools: wire.sampling.is_some_and(|s| s.tools.is_some()),
+            // An empty object means forms: that is how the first revision with elicitation said it.
+            form: elicitation.as_ref().is_some_and(|e| e.form.is_some() || !url),
+            url,
+        }
+    }
+
+    /// The capabilities object that `ask` needs and that this client, in this revision, does not have.
+    #[must_use]
+    pub fn lacks(&self, ask: &Ask, revision: Revision) -> Option<serde_json::Value> {
+        use serde_json::json;
+        let gates = gates(revision);
+        match ask.method {
+            Method::RootsList => (!self.roots).then(|| json!({"roots": {}})),
+            Method::SamplingCreateMessage => {
+                let tools = AskShape::read(ask).tools.is_some();
+                if tools && !(self.sampling_tools && gates.sampling_tools) {
+                    return Some(json!({"sampling": {"tools": {}}}));
+                }
+                (!self.sampling).then(|| json!({"sampling": {}}))
+            }
+            Method::ElicitationCreate if AskShape::read(ask).is_url() => {
+                let able = self.url && gates.elicitation == Elicitation::FormAndUrl;
+                (!able).then(|| json!({"elicitation": {"url": {}}}))
+            }
+            Method::ElicitationCreate => {
+                let able = self.form && gates.elicitation >= Elicitation::Form;
+                (!able).then(|| json!({"elicitation": {"form": {}}}))
+            }
+            _ => Some(json!({})),
+        }
+    }
+}
+
+/// The two members of an ask that decide which capability it needs.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AskShape {
+    mode: Option<String>,
+    tools: Option<IgnoredAny>,
+}
+
+impl AskShape {
+    fn read(ask: &Ask) -> Self {
+        ask.params.as_ref().and_then(|params| serde_json::from_slice(params).ok()).unwrap_or_default()
+    }
+
+    /// ELI-4: a missing mode means a form.
+    fn is_url(&self) -> bool {
+        self.mode.as_deref() == Some("url")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn elicit(params: &'static str) -> Ask {
+        Ask { method: Method::ElicitationCreate, params: Some(Bytes::from_static(params.as_bytes())) }
+    }
+
+    /// BASE-33: unknown capabilities and settings are tolerated.
+    #[test]
+    fn capability_objects_are_open() {
+        let caps = ServerCaps::read(br#"{"tools":{"listChanged":true,"new":1},"future":{"x":[1]}}"#);
+        assert!(caps.tools.unwrap().list_changed);
+        assert_eq!(ServerCaps::read(b"[]"), ServerCaps::default());
+    }
+
+    /// ELI-2, ELI-4: `{}` means forms only, and so does an ask without mode.
+    #[test]
+    fn empty_elicitation_means_forms() {
+        let caps = ClientCaps::read(br#"{"elicitation":{}}"#);
+        assert!(caps.form && !caps.url);
+        assert_eq!(caps.lacks(&elicit("{}"), Revision::LATEST_MODERN), None);
+        let url_only = ClientCaps::read(br#"{"elicitation":{"url":{}}}"#);
+        assert!(!url_only.form && url_only.url);
+    }
+
+    /// ELI-3, MRTR-6: no mode that was not declared, whatever the revision.
+    #[test]
+    fn undeclared_modes_are_missed() {
+        let caps = ClientCaps::read(br#"{"elicitation":{},"sampling":{}}"#);
+        let url = elicit(r#"{"mode":"url"}"#);
+        assert!(caps.lacks(&url, Revision::LATEST_MODERN).is_some());
+        let all = ClientCaps::read(br#"{"elicitation":{"form":{},"url":{}}}"#);
+        assert!(all.lacks(&url, Revision::LATEST_LEGACY).is_none());
+        assert!(all.lacks(&url, Revision::V2025_06_18).is_some());
+        assert!(all.lacks(&elicit("{}"), Revision::V2025_03_26).is_some());
+        let tools = Ask {
+            method: Method::SamplingCreateMessage,
+            params: Some(Bytes::from_static(br#"{"tools":[]}"#)),
+        };
+        assert!(caps.lacks(&tools, Revision::LATEST_MODERN).is_some());
+    }
+
+    /// BASE-29: the capability a method stands behind.
+    #[test]
+    fn methods_stand_behind_capabilities() {
+        let caps = ServerCaps::read(br#"{"resources":{}}"#);
+        assert_eq!(caps.lacks(&Method::ResourcesRead), None);
+        assert_eq!(caps.lacks(&Method::ResourcesSubscribe), Some("resources.subscribe"));
+        assert_eq!(caps.lacks(&Method::ToolsCall), Some("tools"));
+        assert_eq!(caps.lacks(&Method::Ping), None);
+    }
+}

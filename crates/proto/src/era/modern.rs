@@ -1,0 +1,318 @@
+//! The modern era: every call stands alone, with its metadata in `_meta`.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::Unsealed;
+use super::revision::{Era, Revision};
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::{MetaKey, Param, Params};
+use crate::jsonrpc::fault::{Fault, code};
+use crate::jsonrpc::splice::{Edit, member_of, splice};
+use crate::jsonrpc::write;
+use crate::method::{Kind, Method, Sender};
+use crate::session::config::{CacheScope, Config, Disclosure};
+use crate::session::event::{Ask, Asks, LogLevel};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// Does the method exist?
+pub(super) fn has(method: &Method) -> bool {
+    match method {
+        Method::Initialize
+        | Method::Initialized
+        | Method::Ping
+        | Method::LoggingSetLevel
+        | Method::ResourcesSubscribe
+        | Method::ResourcesUnsubscribe
+        | Method::TasksResult
+        | Method::TasksList
+        | Method::RootsListChanged
+        | Method::ElicitationComplete
+        | Method::TasksStatus => false,
+        // The three asks exist inside results only.
+        known => !(known.sender() == Some(Sender::Server) && known.kind() == Some(Kind::Call)),
+    }
+}
+
+/// A call with modern metadata: may it be served? In the order in which the specification checks.
+pub(crate) fn admit(
+    params: &Params,
+    method: &Method,
+    config: &Config,
+) -> Result<(Revision, Option<LogLevel>), Fault> {
+    let version = params
+        .meta_text(MetaKey::ProtocolVersion)
+        .ok_or_else(|| missing(MetaKey::ProtocolVersion, "a string"))?;
+    let capabilities = params.meta(MetaKey::ClientCapabilities);
+    if capabilities.is_none_or(|raw| raw.first() != Some(&b'{')) {
+        return Err(missing(MetaKey::ClientCapabilities, "an object"));
+    }
+    let revision = Revision::parse(&version)
+        .filter(|revision| revision.era() == Era::Modern && config.revisions.has(*revision))
+        .ok_or_else(|| unsupported(&version, config))?;
+    if !has(method) {
+        return Err(Fault::method_not_found(method.name()));
+    }
+    let level = match params.meta(MetaKey::LogLevel) {
+        None => None,
+        Some(_) => Some(
+            params
+                .meta_text(MetaKey::LogLevel)
+                .and_then(|name| LogLevel::parse(&name))
+                .ok_or_else(|| Fault::invalid_params("unknown logLevel in _meta; use debug to emergency"))?,
+        ),
+    };
+    Ok((revision, level))
+}
+
+fn missing(key: MetaKey, what: &str) -> Fault {
+    Fault::invalid_params(format!("params._meta needs \"{}\", {what}", key.name()))
+}
+
+/// Only modern revisions are named: a client that asks in this way could not use another.
+pub(super) fn unsupported(requested: &str, config: &Config) -> Fault {
+    let supported: Vec<_> = config.revisions.of(Era::Modern).map(Revision::date).collect();
+    Fault::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
+        .with_data(&json!({ "supported": supported, "requested": requested }))
+}
+
+/// What an outgoing call carries in `_meta`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModernMeta {
+    /// Of the call.
+    pub(crate) revision: Revision,
+    /// The wanted log level, if any.
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+impl ModernMeta {
+    /// Puts the metadata into `params`, keeping what the caller put there.
+    pub(crate) fn dress(self, params: Option<&Bytes>, token: Option<i64>, config: &Config) -> Bytes {
+        let empty = Bytes::from_static(b"{}");
+        let params = params.unwrap_or(&empty);
+        let given = member_of(params, Param::Meta.name()).ok().flatten().unwrap_or_else(|| empty.clone());
+        let version = quoted(self.revision.date());
+        let level = self.log_level.map(|level| quoted(level.name()));
+        let token = token.map(|token| token.to_string());
+        let mut edits = vec![
+            Edit::Set(MetaKey::ProtocolVersion.name(), &version),
+            Edit::Default(MetaKey::ClientCapabilities.name(), &config.capabilities),
+        ];
+        if config.disclosure == Disclosure::Named {
+            edits.push(Edit::Default(MetaKey::ClientInfo.name(), &config.identity));
+        }
+        if let Some(level) = &level {
+            edits.push(Edit::Default(MetaKey::LogLevel.name(), level));
+        }
+        if let Some(token) = &token {
+            edits.push(Edit::Set(MetaKey::ProgressToken.name(), token.as_bytes()));
+        }
+        let meta = splice(&given, &edits).unwrap_or(given);
+        splice(params, &[Edit::Set(Param::Meta.name(), &meta)]).unwrap_or_else(|_| params.clone())
+    }
+}
+
+/// The params of a retry: the original ones, plus answers and state. State is handed back as it came.
+pub(crate) fn retry_params(
+    params: Option<&Bytes>,
+    answers: &[(Box<str>, Bytes)],
+    state: Option<&str>,
+) -> Bytes {
+    let mut responses = vec![b'{'];
+    for (name, answer) in answers {
+        if responses.len() > 1 {
+            responses.push(b',');
+        }
+        write::string(name, &mut responses);
+        responses.push(b':');
+        responses.extend_from_slice(answer);
+    }
+    responses.push(b'}');
+    let state = state.map(quoted);
+    let mut edits = Vec::with_capacity(2);
+    if answers.is_empty() {
+        edits.push(Edit::Drop(Param::InputResponses.name()));
+    } else {
+        edits.push(Edit::Set(Param::InputResponses.name(), &responses));
+    }
+    match &state {
+        Some(state) => edits.push(Edit::Set(Param::RequestState.name(), state)),
+        None => edits.push(Edit::Drop(Param::RequestState.name())),
+    }
+    let empty = Bytes::from_static(b"{}");
+    let params = params.unwrap_or(&empty);
+    splice(params, &edits).unwrap_or_else(|_| params.clone())
+}
+
+/// The answer to `server/discover`, before sealing.
+pub(crate) fn discover_result(config: &Config) -> Bytes {
+    let versions: Vec<_> = config.revisions.newest_first().map(Revision::date).collect();
+    let mut out = Vec::with_capacity(256 + config.capabilities.len());
+    out.extend_from_slice(b"{\"supportedVersions\":");
+    out.extend_from_slice(json!(versions).to_string().as_bytes());
+    out.extend_from_slice(b",\"capabilities\":");
+    // The task design of the legacy era is not advertised here.
+    let capabilities = splice(&config.capabilities, &[Edit::Drop("tasks")]);
+    out.extend_from_slice(capabilities.as_ref().unwrap_or(&config.capabilities));
+    if let Some(instructions) = &config.instructions {
+        out.extend_from_slice(b",\"instructions\":");
+        out.extend_from_slice(instructions);
+    }
+    out.push(b'}');
+    Bytes::from(out)
+}
+
+/// Adds what every modern result carries.
+pub(super) fn seal(method: &Method, result: Bytes, config: &Config) -> Bytes {
+    let meta = sealed_meta(&result, config);
+    let ttl = config.cache.ttl.as_millis().to_string();
+    let scope: &[u8] = match config.cache.scope {
+        CacheScope::Public => b"\"public\"",
+        CacheScope::Private => b"\"private\"",
+    };
+    let mut edits = vec![Edit::Default("resultType", b"\"complete\"")];
+    if let Some(meta) = &meta {
+        edits.push(Edit::Set("_meta", meta));
+    }
+    if method.is_cacheable() {
+        edits.push(Edit::Default("ttlMs", ttl.as_bytes()));
+        edits.push(Edit::Default("cacheScope", scope));
+    }
+    splice(&result, &edits).unwrap_or(result)
+}
+
+fn sealed_meta(result: &Bytes, config: &Config) -> Option<Bytes> {
+    if config.disclosure == Disclosure::Anonymous {
+        return None;
+    }
+    let given = member_of(result, "_meta").ok().flatten().unwrap_or_else(|| Bytes::from_static(b"{}"));
+    splice(&given, &[Edit::Default(SERVER_INFO, &config.identity)]).ok()
+}
+
+/// The result that asks for input. Neither cache hints nor content belong to it.
+pub(crate) fn input_required(asks: &Asks, revision: Revision, config: &Config) -> Bytes {
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(b"{\"resultType\":\"input_required\"");
+    if !asks.entries.is_empty() {
+        out.extend_from_slice(b",\"inputRequests\":{");
+        for (n, (name, ask)) in asks.entries.iter().enumerate() {
+            if n > 0 {
+                out.push(b',');
+            }
+            write::string(name, &mut out);
+            out.extend_from_slice(b":{\"method\":");
+            write::string(ask.method.name(), &mut out);
+            if let Some(params) = revision.dress_ask(ask) {
+                out.extend_from_slice(b",\"params\":");
+                out.extend_from_slice(&params);
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+    if let Some(state) = &asks.state {
+        out.extend_from_slice(b",\"requestState\":");
+        write::string(state, &mut out);
+    }
+    out.push(b'}');
+    let raw = Bytes::from(out);
+    match sealed_meta(&raw, config) {
+        Some(meta) => splice(&raw, &[Edit::Set("_meta", &meta)]).unwrap_or(raw),
+        None => raw,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireResult<'a> {
+    #[serde(default)]
+    result_type: Option<String>,
+    #[serde(borrow, default)]
+    input_requests: Option<&'a RawValue>,
+    #[serde(default)]
+    request_state: Option<Box<str>>,
+}
+
+/// Done, or in need of input, or neither.
+pub(super) fn unseal(method: &Method, result: Bytes, config: &Config) -> Unsealed {
+    let Ok(wire) = serde_json::from_slice::<WireResult<'_>>(&result) else {
+        return Unsealed::Broken(Rule::ResultType);
+    };
+    match wire.result_type.as_deref() {
+        // An absent type comes from an older server and means the same.
+        None | Some("complete") => Unsealed::Done(result),
+        Some("input_required") if !method.may_ask() => Unsealed::Broken(Rule::AskMisplaced),
+        Some("input_required") => {
+            read_asks(wire.input_requests, wire.request_state, config.limits.asks_per_round)
+        }
+        Some(other) if config.result_types.iter().any(|known| **known == *other) => Unsealed::Done(result),
+        Some(_) => Unsealed::Broken(Rule::ResultType),
+    }
+}
+
+fn read_asks(requests: Option<&RawValue>, state: Option<Box<str>>, max: usize) -> Unsealed {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        method: String,
+        #[serde(borrow, default)]
+        params: Option<&'a RawValue>,
+    }
+    let Some(requests) = requests else {
+        // Without requests there must be state: then the retry may follow at once.
+        return if state.is_some() {
+            Unsealed::Asks(Vec::new(), state)
+        } else {
+            Unsealed::Broken(Rule::ResultShape)
+        };
+    };
+    let Ok(entries) = serde_json::from_str::<Entries<Entry<'_>>>(requests.get()) else {
+        return Unsealed::Broken(Rule::ResultShape);
+    };
+    let mut names = HashSet::new();
+    let mut asks = Vec::with_capacity(entries.0.len().min(max));
+    for (name, entry) in entries.0 {
+        let method = Method::parse(&entry.method);
+        if !method.is_ask() || !names.insert(name.clone()) || asks.len() == max {
+            return Unsealed::Broken(Rule::ResultShape);
+        }
+        let params = entry.params.map(|params| Bytes::copy_from_slice(params.get().as_bytes()));
+        asks.push((name, Ask { method, params }));
+    }
+    Unsealed::Asks(asks, state)
+}
+
+/// A JSON object in its own order, repeated names and all.
+struct Entries<T>(Vec<(Box<str>, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> serde::de::Visitor<'de> for Visitor<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Visitor(std::marker::PhantomData))
+    }
+}
+
+fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write::string(text, &mut out);
+    out
+}

@@ -1,0 +1,411 @@
+//! Our own calls: sent once, settled once, whatever the peer does.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Session;
+use super::config::Role;
+use super::event::{
+    CallKey, CallOptions, Cause, Deadline, Event, LaneId, LogLevel, NewCall, Outcome, Outgoing, Progress,
+    Refusal, Ticket, Wanted,
+};
+use super::state::State;
+use super::tables::{Grave, Pending, Purpose};
+use crate::era::{Era, ModernMeta, Revision, Unsealed};
+use crate::finding::{Rule, Strictness};
+use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Param, Params, Reply, Shape, Violation};
+use crate::jsonrpc::fault::Fault;
+use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::splice::{Edit, member_of, splice};
+use crate::jsonrpc::write;
+use crate::method::Method;
+use crate::moment::Moment;
+
+impl Session {
+    /// Someone on our side calls.
+    pub(super) fn call(&mut self, new: NewCall) {
+        if let Some(refusal) = self.refusal(&new) {
+            return self.settle(new.ticket, Outcome::Refused(refusal));
+        }
+        let revision = self.revision();
+        self.start(Purpose::Call(new.ticket), new.method, new.params, new.options, revision, LaneId::MAIN, 0);
+    }
+
+    fn refusal(&self, new: &NewCall) -> Option<Refusal> {
+        if self.state != State::Ready {
+            return Some(Refusal::NotOpen);
+        }
+        if self.outbound.len() >= self.config.limits.calls_outbound {
+            return Some(Refusal::TooMany);
+        }
+        if new.params.as_ref().is_some_and(|params| params.first() != Some(&b'{')) {
+            return Some(Refusal::Params);
+        }
+        if self.config.role == Role::Server {
+            // A server has a peer to call only in the legacy era.
+            return self.shaken.is_none().then_some(Refusal::NotInRevision(Revision::LATEST_MODERN));
+        }
+        let revision = self.revision?;
+        if !revision.has(&new.method) {
+            return Some(Refusal::NotInRevision(revision));
+        }
+        self.server.lacks(&new.method).map(Refusal::Capability)
+    }
+
+    /// A call that the session makes for itself.
+    pub(super) fn call_peer(
+        &mut self,
+        lane: LaneId,
+        purpose: Purpose,
+        method: Method,
+        params: Option<Bytes>,
+        revision: Revision,
+    ) {
+        self.start(purpose, method, params, CallOptions::default(), Some(revision), lane, 0);
+    }
+
+    /// Puts a call on the wire and into the table.
+    #[allow(clippy::too_many_arguments, reason = "one place writes the table's row")]
+    pub(super) fn start(
+        &mut self,
+        purpose: Purpose,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+        revision: Option<Revision>,
+        lane: LaneId,
+        rounds: usize,
+    ) -> i64 {
+        let id = self.outbound.mint();
+        let token = (options.progress == Wanted::Yes).then_some(id);
+        let dressed = self.dress(params.as_ref(), token, revision);
+        let call = Call { id: CallId::from(id), method: method.clone(), params: dressed };
+        self.send(lane, Outgoing::One(Envelope::Call(call)), false);
+        let (idle, total) = self.deadlines(&purpose, options);
+        for at in [idle, total].into_iter().flatten() {
+            self.ring_by(at);
+        }
+        let (frame, started) = (self.sent, self.now);
+        let pending = Pending {
+            purpose,
+            method,
+            params,
+            options,
+            revision,
+            frame,
+            started,
+            idle,
+            total,
+            rounds,
+            progress: None,
+        };
+        self.outbound.insert(id, pending);
+        id
+    }
+
+    /// The params with the metadata of the era. A progress token is the only one legacy calls carry.
+    fn dress(&self, params: Option<&Bytes>, token: Option<i64>, revision: Option<Revision>) -> Params {
+        if let Some(revision) = revision.filter(|revision| revision.era() == Era::Modern) {
+            let meta = ModernMeta { revision, log_level: self.log_level };
+            return Params::outgoing(meta.dress(params, token, &self.config));
+        }
+        let Some(token) = token else {
+            return params.cloned().map_or_else(Params::none, Params::outgoing);
+        };
+        let empty = Bytes::from_static(b"{}");
+        let params = params.unwrap_or(&empty);
+        let given = member_of(params, Param::Meta.name()).ok().flatten().unwrap_or_else(|| empty.clone());
+        let token = token.to_string();
+        let meta =
+            splice(&given, &[Edit::Set(MetaKey::ProgressToken.name(), token.as_bytes())]).unwrap_or(given);
+        let dressed = splice(params, &[Edit::Set(Param::Meta.name(), &meta)]);
+        Params::outgoing(dressed.unwrap_or_else(|_| params.clone()))
+    }
+
+    fn deadlines(&self, purpose: &Purpose, options: CallOptions) -> (Option<Moment>, Option<Moment>) {
+        let limits = &self.config.limits;
+        let at = |wish: Option<Duration>, default: Duration| {
+            let wait = wish.unwrap_or(default);
+            (!wait.is_zero()).then(|| self.now + wait)
+        };
+        match purpose {
+            // The opening keeps its own time, a listen has none, and a person may think.
+            Purpose::Probe | Purpose::Handshake | Purpose::Listen(_) => (None, None),
+            Purpose::Ask { .. } => (None, at(None, limits.call_total_timeout)),
+            Purpose::Call(_) | Purpose::Subscribe(_) | Purpose::Errand => {
+                (at(options.idle, limits.call_idle_timeout), at(options.total, limits.call_total_timeout))
+            }
+        }
+    }
+
+    /// A reply arrived.
+    pub(super) fn replied(&mut self, reply: Reply) {
+        let Some(id) = self.claimed(&reply) else { return };
+        if self.config.role == Role::Server && self.shaken.is_none() {
+            return self.find(Rule::ClientReply, reply.id, String::new());
+        }
+        let Some(pending) = self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones) else {
+            return;
+        };
+        match pending.purpose.clone() {
+            Purpose::Call(ticket) => self.call_replied(ticket, pending, reply.outcome),
+            Purpose::Probe => self.probe_replied(&reply.outcome),
+            Purpose::Handshake => self.handshake_replied(reply.outcome),
+            Purpose::Ask { key, name } => self.ask_answered(key, name, reply.outcome),
+            Purpose::Listen(ticket) => self.listen_ended(ticket, reply.outcome),
+            Purpose::Subscribe(ticket) => self.subscribed(ticket, reply.outcome),
+            Purpose::Errand => {}
+        }
+    }
+
+    /// Which call of ours a reply belongs to; if none, says why.
+    fn claimed(&mut self, reply: &Reply) -> Option<i64> {
+        let Some(id) = &reply.id else {
+            // The peer could not read our id. With one call in flight there is no doubt which it was.
+            self.find(Rule::ReplyWithoutId, None, format!("{:?}", reply.outcome.as_ref().err()));
+            return self.outbound.only();
+        };
+        if let Some(number) = id.as_number() {
+            if self.outbound.get_mut(number).is_some() {
+                return Some(number);
+            }
+            if self.late_probe(number, reply) {
+                return None;
+            }
+            let rule = match self.outbound.grave(number) {
+                Some(Grave::Answered) => Rule::DuplicateReply,
+                Some(Grave::GivenUp) => Rule::LateReply,
+                None => Rule::UnknownReply,
+            };
+            self.find(rule, Some(id.clone()), String::new());
+            return None;
+        }
+        let coerced =
+            id.coerced().and_then(|id| id.as_number()).filter(|id| self.outbound.get_mut(*id).is_some());
+        let Some(number) = coerced else {
+            self.find(Rule::UnknownReply, Some(id.clone()), String::new());
+            return None;
+        };
+        self.find(Rule::IdTypeChanged, Some(id.clone()), format!("{id} for {number}"));
+        if self.config.strictness == Strictness::Lenient {
+            return Some(number);
+        }
+        self.settle_violated(
+            number,
+            Violation { rule: Rule::IdTypeChanged, id: Some(id.clone()), shape: Shape::Reply, at: 0 },
+        );
+        None
+    }
+
+    fn call_replied(&mut self, ticket: Ticket, pending: Pending, outcome: Result<Bytes, Fault>) {
+        let result = match outcome {
+            Ok(result) => result,
+            Err(fault) => return self.settle(ticket, Outcome::Fault(fault)),
+        };
+        let revision = pending.revision.unwrap_or(Revision::LATEST_LEGACY);
+        match revision.unseal(&pending.method, result, &self.config) {
+            Unsealed::Done(result) => self.settle(ticket, Outcome::Done(result)),
+            Unsealed::Asks(entries, state) => self.asked_by_result(ticket, pending, entries, state),
+            Unsealed::Broken(rule) => {
+                self.find(rule, None, pending.method.to_string());
+                self.settle(
+                    ticket,
+                    Outcome::Violated(Violation { shape: Shape::Reply, ..Violation::of(rule) }),
+                );
+            }
+        }
+    }
+
+    /// The peer answered with something that is no reply: the call must not hang.
+    pub(super) fn settle_violated(&mut self, id: i64, violation: Violation) {
+        let Some(pending) = self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones) else {
+            return;
+        };
+        match pending.purpose {
+            Purpose::Call(ticket) | Purpose::Listen(ticket) => {
+                self.drop_listen(ticket);
+                self.settle(ticket, Outcome::Violated(violation));
+            }
+            // Nonsense is no modern evidence.
+            Purpose::Probe => self.probe_silent(),
+            Purpose::Handshake => self.end(Cause::Violated(violation.rule)),
+            Purpose::Ask { key, name } => {
+                let fault =
+                    Fault::internal(format!("the client's answer was malformed: {}", violation.rule.id()));
+                self.ask_answered(key, name, Err(fault));
+            }
+            Purpose::Subscribe(ticket) => {
+                self.drop_listen(ticket);
+                self.settle(ticket, Outcome::Violated(violation));
+            }
+            Purpose::Errand => {}
+        }
+    }
+
+    /// Gives up a call or listen of ours, on the wire too.
+    pub(super) fn cancel(&mut self, ticket: Ticket, reason: Cow<'static, str>) {
+        if self.cancel_while_asking(ticket, reason.clone())
+            || self.cancel_legacy_listen(ticket, reason.clone())
+        {
+            return;
+        }
+        let Some(id) = self.outbound.id_of(ticket) else { return };
+        let Some(pending) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) else {
+            return;
+        };
+        self.drop_listen(ticket);
+        self.send_cancel(id, &reason);
+        let delivery = self.delivery(pending.frame, pending.progress.is_some());
+        self.settle(ticket, Outcome::Cancelled { reason, delivery });
+    }
+
+    pub(super) fn give_up_all(&mut self, reason: Cow<'static, str>) {
+        for ticket in self.asking_tickets() {
+            self.cancel_while_asking(ticket, reason.clone());
+        }
+        for id in self.outbound.ids() {
+            let Some(pending) = self.outbound.get_mut(id) else { continue };
+            match pending.purpose {
+                Purpose::Call(ticket) | Purpose::Listen(ticket) => self.cancel(ticket, reason.clone()),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn send_cancel(&mut self, id: i64, reason: &str) {
+        let mut params = b"{\"requestId\":".to_vec();
+        params.extend_from_slice(id.to_string().as_bytes());
+        params.extend_from_slice(b",\"reason\":");
+        write::string(reason, &mut params);
+        params.push(b'}');
+        self.send_note(LaneId::MAIN, Method::Cancelled, Some(Bytes::from(params)));
+    }
+
+    /// Asks that a call of the peer made are pointless once it is gone.
+    pub(super) fn drop_asks_of(&mut self, gone: CallKey) {
+        if self.config.role == Role::Client {
+            return;
+        }
+        for id in self.outbound.ids() {
+            let ours = self
+                .outbound
+                .get_mut(id)
+                .is_some_and(|p| matches!(p.purpose, Purpose::Ask { key, .. } if key == gone));
+            if ours
+                && self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones).is_some()
+                && self.state.is_live()
+            {
+                self.send_cancel(id, "the call it belongs to has ended");
+            }
+        }
+    }
+
+    /// Calls whose time is up.
+    pub(super) fn calls_due(&mut self) {
+        let paused = self.asks.any();
+        for id in self.outbound.ids() {
+            let now = self.now;
+            let Some(pending) = self.outbound.get_mut(id) else { continue };
+            let deadline = if pending.total.is_some_and(|at| at <= now) {
+                Deadline::Total
+            } else if !paused && pending.idle.is_some_and(|at| at <= now) {
+                Deadline::Idle
+            } else {
+                continue;
+            };
+            self.time_out(id, deadline);
+        }
+        self.rounds_due();
+    }
+
+    fn time_out(&mut self, id: i64, deadline: Deadline) {
+        let Some(pending) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) else {
+            return;
+        };
+        self.send_cancel(id, "timed out");
+        let delivery = self.delivery(pending.frame, pending.progress.is_some());
+        let after = self.now.since(pending.started);
+        match pending.purpose {
+            Purpose::Call(ticket) | Purpose::Listen(ticket) | Purpose::Subscribe(ticket) => {
+                self.drop_listen(ticket);
+                self.settle(ticket, Outcome::TimedOut { deadline, after, delivery });
+            }
+            Purpose::Ask { key, name } => {
+                self.ask_answered(key, name, Err(Fault::internal("the client did not answer in time")));
+            }
+            Purpose::Probe | Purpose::Handshake | Purpose::Errand => {}
+        }
+    }
+
+    pub(super) fn earliest_call_deadline(&self) -> Option<Moment> {
+        let paused = self.asks.any();
+        let calls = self.outbound.iter().flat_map(|(_, pending)| {
+            let idle = if paused { None } else { pending.idle };
+            [idle, pending.total]
+        });
+        calls.chain([self.asks.earliest_deadline()]).flatten().min()
+    }
+
+    /// The peer tells how far a call of ours has come.
+    pub(super) fn progressed(&mut self, params: &Params) {
+        let Some((token, progress)) = super::notes::read_progress(params) else {
+            return self.find(Rule::ParamsShape, None, Method::Progress.to_string());
+        };
+        let id = token.as_number().filter(|id| self.outbound.get_mut(*id).is_some());
+        let Some(id) = id else {
+            return self.find(Rule::ProgressUnknown, None, token.to_string());
+        };
+        let (now, default) = (self.now, self.config.limits.call_idle_timeout);
+        let Some(pending) = self.outbound.get_mut(id) else { return };
+        let stuck = pending.progress.is_some_and(|last| progress.progress <= last);
+        pending.progress = Some(progress.progress);
+        // Progress puts off the idle deadline, never the total one.
+        if pending.idle.is_some() {
+            pending.idle = Some(now + pending.options.idle.unwrap_or(default));
+        }
+        let purpose = pending.purpose.clone();
+        if stuck {
+            self.find(Rule::ProgressStuck, Some(CallId::from(id)), progress.progress.to_string());
+        }
+        if let Purpose::Call(ticket) = purpose {
+            self.tell_progress(ticket, progress);
+        }
+    }
+
+    fn tell_progress(&mut self, ticket: Ticket, progress: Progress) {
+        self.event(Event::Progressed { ticket, progress });
+    }
+
+    /// Every call of ours ends with the link, and says whether it may have been executed.
+    pub(super) fn lose_calls(&mut self, cause: &Cause) {
+        for id in self.outbound.ids() {
+            let Some(pending) = self.outbound.remove(id, Grave::GivenUp, 1) else { continue };
+            let delivery = self.delivery(pending.frame, pending.progress.is_some());
+            if let Purpose::Call(ticket) | Purpose::Listen(ticket) = pending.purpose {
+                self.drop_listen(ticket);
+                self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery });
+            }
+        }
+    }
+
+    /// Client: the wanted log level. Legacy servers are told, modern ones hear it with every call.
+    pub(super) fn set_level(&mut self, level: LogLevel) {
+        self.log_level = Some(level);
+        if self.state != State::Ready || self.is_modern() || !self.server.logging {
+            return;
+        }
+        let Some(revision) = self.revision else { return };
+        let params = Bytes::from(format!("{{\"level\":\"{}\"}}", level.name()));
+        self.call_peer(LaneId::MAIN, Purpose::Errand, Method::LoggingSetLevel, Some(params), revision);
+    }
+
+    /// A note to the peer.
+    pub(super) fn note(&mut self, method: Method, params: Option<Bytes>) {
+        let known = self.revision().is_none_or(|revision| revision.has(&method));
+        if self.state == State::Ready && known {
+            self.send_note(LaneId::MAIN, method, params);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a session is told once: role, identity, capabilities, revisions, bounds.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::dialect::Dialect;
+use crate::era::Revisions;
+use crate::finding::Strictness;
+use crate::limits::Limits;
+
+/// Which side we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Calls tools.
+    Client,
+    /// Offers them.
+    Server,
+}
+
+/// Client: how the era is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EraChoice {
+    /// Probe, fall back to the handshake.
+    #[default]
+    Auto,
+    /// Only the handshake.
+    Legacy,
+    /// Only the probe; no handshake ever.
+    Modern,
+}
+
+/// Whether our name and version go with every message of the modern era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Disclosure {
+    /// Yes.
+    #[default]
+    Named,
+    /// No; the peer must cope.
+    Anonymous,
+}
+
+/// Cache hints for what the core answers itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheHint {
+    /// How long the answer stays fresh.
+    pub ttl: Duration,
+    /// Who may share it.
+    pub scope: CacheScope,
+}
+
+/// Who may share a cached answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheScope {
+    /// Everyone.
+    Public,
+    /// One authorization context.
+    Private,
+}
+
+impl Default for CacheHint {
+    fn default() -> Self {
+        Self { ttl: Duration::ZERO, scope: CacheScope::Private }
+    }
+}
+
+/// The configuration of a session.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Which side we are.
+    pub role: Role,
+    /// Our name and version: an `Implementation` object.
+    pub identity: Bytes,
+    /// What we offer: a capabilities object of our role.
+    pub capabilities: Bytes,
+    /// Server: hints for the model, as JSON text of a string.
+    pub instructions: Option<Bytes>,
+    /// What we speak.
+    pub revisions: Revisions,
+    /// Client: how the era is settled.
+    pub era: EraChoice,
+    /// Whether we name ourselves in the modern era.
+    pub disclosure: Disclosure,
+    /// Server: how long `server/discover` and lists without hints of their own stay fresh.
+    pub cache: CacheHint,
+    /// Client: values of `resultType` beyond the core ones that declared extensions bring.
+    pub result_types: Vec<Box<str>>,
+    /// How much deviation is accepted.
+    pub strictness: Strictness,
+    /// The foreign wire form to speak, if any.
+    pub dialect: Dialect,
+    /// Every bound.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// A configuration with defaults; `identity` and `capabilities` are JSON objects.
+    #[must_use]
+    pub fn new(role: Role, identity: Bytes, capabilities: Bytes) -> Self {
+        Self {
+            role,
+            identity,
+            capabilities,
+            instructions: None,
+            revisions: Revisions::ALL,
+            era: EraChoice::Auto,
+            disclosure: Disclosure::Named,
+            cache: CacheHint::default(),
+            result_types: Vec::new(),
+            strictness: Strictness::Standard,
+            dialect: Dialect::Standard,
+            limits: Limits::DEFAULT,
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! What goes into a session and what comes out of it.
+//!
+//! The same enums feed the driver, the simulator, the fuzzers and the tap.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal};
+use super::state::StateChange;
+use crate::era::Revision;
+use crate::finding::Finding;
+use crate::jsonrpc::envelope::{Call, Envelope, Note, Violation};
+use crate::jsonrpc::fault::Fault;
+use crate::jsonrpc::write;
+use crate::method::Method;
+
+/// One ordered stream of messages inside a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId(pub u32);
+
+impl LaneId {
+    /// The only lane of stdio, sockets and WebSocket.
+    pub const MAIN: Self = Self(0);
+}
+
+/// One call of the peer, for as long as it runs. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallKey(pub u64);
+
+/// One call of ours, named by whoever makes it. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// One request for input that the client is to answer. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AskKey(pub u64);
+
+/// What happens to a session.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A frame arrived on a lane.
+    Frame {
+        /// Where.
+        lane: LaneId,
+        /// The bytes of one message.
+        bytes: Bytes,
+    },
+    /// The link found something that is no frame: an oversize line, an unterminated end.
+    Broken {
+        /// Where.
+        lane: LaneId,
+        /// What.
+        violation: Violation,
+        /// A piece of it.
+        excerpt: Box<str>,
+    },
+    /// The peer will send nothing more, but still reads.
+    ReadClosed,
+    /// The link is gone.
+    Closed {
+        /// Why.
+        cause: Cause,
+    },
+    /// Someone on our side wants something.
+    Local(Command),
+    /// Time passed.
+    Tick,
+}
+
+/// What our side can want.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Client: settle the era and become ready.
+    Open,
+    /// Call the peer.
+    Call(NewCall),
+    /// Tell the peer something.
+    Note {
+        /// What.
+        method: Method,
+        /// The details: a JSON object.
+        params: Option<Bytes>,
+    },
+    /// Give up a call of ours, on the wire too.
+    Cancel {
+        /// Which.
+        ticket: Ticket,
+        /// Why, for the peer's log.
+        reason: Cow<'static, str>,
+    },
+    /// The answer to a call of the peer.
+    Answer {
+        /// Which.
+        key: CallKey,
+        /// The answer.
+        answer: Answer,
+    },
+    /// How far a call of the peer has come.
+    Progress {
+        /// Which.
+        key: CallKey,
+        /// How far.
+        progress: Progress,
+    },
+    /// Server: a log note.
+    Log {
+        /// The call it belongs to, if any.
+        key: Option<CallKey>,
+        /// How serious.
+        level: LogLevel,
+        /// Params of the note, a JSON object with `level` in it.
+        params: Bytes,
+    },
+    /// Server: something changed that clients may listen to.
+    Change(Change),
+    /// Client: the answer to an ask.
+    AnswerAsk {
+        /// Which.
+        ask: AskKey,
+        /// A bare result object, or why there is none.
+        outcome: Result<Bytes, Fault>,
+    },
+    /// Client: take a standing interest. Settles when it ends.
+    Listen {
+        /// Names the listen.
+        ticket: Ticket,
+        /// In what.
+        interest: Interest,
+    },
+    /// Client: the wanted log level, from now on.
+    SetLevel(LogLevel),
+    /// Finish what runs, then end the link.
+    Close {
+        /// Why.
+        reason: Cow<'static, str>,
+    },
+}
+
+/// A call to be made.
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    /// Names the call.
+    pub ticket: Ticket,
+    /// What is called.
+    pub method: Method,
+    /// With what: a JSON object.
+    pub params: Option<Bytes>,
+    /// How long, and whether progress is wanted.
+    pub options: CallOptions,
+}
+
+/// How a call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallOptions {
+    /// Longest silence; `None`: the limit's default. Zero: no such deadline.
+    pub idle: Option<Duration>,
+    /// Longest time in all; `None`: the limit's default. Zero: no such deadline.
+    pub total: Option<Duration>,
+    /// Ask for progress notes.
+    pub progress: Wanted,
+}
+
+/// Whether something is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// No.
+    #[default]
+    No,
+    /// Yes.
+    Yes,
+}
+
+/// How a handler answers.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// With a result: a JSON object.
+    Done(Bytes),
+    /// With a fault.
+    Fault(Fault),
+    /// With asks: the call goes on when they are answered.
+    Ask(Asks),
+}
+
+/// Requests for input.
+#[derive(Debug, Clone, Default)]
+pub struct Asks {
+    /// Each under a name of its own.
+    pub entries: Vec<(Box<str>, Ask)>,
+    /// What the server wants back with the answers, in the modern era: sealed text.
+    pub state: Option<Box<str>>,
+}
+
+/// One request for input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// Sampling, elicitation or roots.
+    pub method: Method,
+    /// Its params: a JSON object.
+    pub params: Option<Bytes>,
+}
+
+/// Answers to asks, by name. A fault is what a legacy client answered instead.
+pub type Answers = Vec<(Box<str>, Result<Bytes, Fault>)>;
+
+/// How far something has come.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// Increases with every note.
+    pub progress: f64,
+    /// Where it ends, if known.
+    pub total: Option<f64>,
+    /// What is going on.
+    pub message: Option<String>,
+}
+
+/// How serious a log note is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the eight levels of syslog")]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    /// All, least serious first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// From its name on the wire.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
+/// Something that changed on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of prompts.
+    Prompts,
+    /// The list of resources.
+    Resources,
+    /// One resource.
+    Resource(Box<str>),
+}
+
+impl Change {
+    /// The note that tells it.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsListChanged,
+            Self::Prompts => Method::PromptsListChanged,
+            Self::Resources => Method::ResourcesListChanged,
+            Self::Resource(_) => Method::ResourcesUpdated,
+        }
+    }
+}
+
+/// A standing interest in changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interest {
+    /// In the list of tools.
+    pub tools: bool,
+    /// In the list of prompts.
+    pub prompts: bool,
+    /// In the list of resources.
+    pub resources: bool,
+    /// In these resources.
+    pub uris: Vec<Box<str>>,
+}
+
+impl Interest {
+    /// Is `change` of interest? A change below a listened address is too.
+    #[must_use]
+    pub fn covers(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.tools,
+            Change::Prompts => self.prompts,
+            Change::Resources => self.resources,
+            Change::Resource(uri) => self.uris.iter().any(|wanted| is_within(uri, wanted)),
+        }
+    }
+}
+
+/// `uri` is `root`, or lies below it.
+fn is_within(uri: &str, root: &str) -> bool {
+    uri.strip_prefix(root)
+        .is_some_and(|rest| rest.is_empty() || root.ends_with('/') || rest.starts_with(['/', '#', '?']))
+}
+
+/// What a session wants done.
+#[derive(Debug)]
+pub enum Output {
+    /// Put this on a lane.
+    Send {
+        /// Where.
+        lane: LaneId,
+        /// What.
+        message: Outgoing,
+        /// Nothing follows on this lane.
+        last: bool,
+    },
+    /// Tell our side.
+    Event(Event),
+    /// End the link: nothing more will be sent.
+    Close {
+        /// Why.
+        cause: Cause,
+    },
+}
+
+/// A message to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outgoing {
+    /// One.
+    One(Envelope),
+    /// Several at once.
+    Batch(Vec<Envelope>),
+    /// Already written, in a dialect.
+    Raw(Bytes),
+}
+
+impl Outgoing {
+    /// Appends it, without any framing.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::One(envelope) => write::envelope(envelope, out),
+            Self::Batch(envelopes) => write::batch(envelopes, out),
+            Self::Raw(bytes) => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// May it be dropped when the peer does not keep up? Only progress and log notes may.
+    #[must_use]
+    pub fn is_droppable(&self) -> bool {
+        matches!(self, Self::One(Envelope::Note(note)) if matches!(note.method, Method::Progress | Method::Message))
+    }
+}
+
+/// What our side should know.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The state changed.
+    State(StateChange),
+    /// The peer calls, or goes on with a call whose asks were answered.
+    Called(Called),
+    /// A call of the peer is no more: stop work, answer nothing.
+    Withdrawn {
+        /// Which.
+        key: CallKey,
+        /// Why, as the peer put it.
+        reason: Box<str>,
+    },
+    /// A note of the peer that is not about a call or a listen of ours.
+    Noted(Note),
+    /// A call of ours has ended. Exactly once per ticket.
+    Settled {
+        /// Which.
+        ticket: Ticket,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A call of ours has come further.
+    Progressed {
+        /// Which.
+        ticket: Ticket,
+        /// How far.
+        progress: Progress,
+    },
+    /// The server logs.
+    Logged {
+        /// The params of the note.
+        params: Bytes,
+    },
+    /// The server asks for input.
+    Asked {
+        /// Names the ask.
+        ask: AskKey,
+        /// The call of ours it belongs to, where the era tells.
+        ticket: Option<Ticket>,
+        /// What is asked.
+        what: Ask,
+    },
+    /// The server no longer wants the answer.
+    AskWithdrawn {
+        /// Which.
+        ask: AskKey,
+    },
+    /// A listen of ours is in force.
+    Listening {
+        /// Which.
+        ticket: Ticket,
+        /// What the server honours.
+        interest: Interest,
+    },
+    /// Something changed on the server.
+    Changed {
+        /// The listen that says so; none for an unsolicited legacy note.
+        ticket: Option<Ticket>,
+        /// What.
+        change: Change,
+    },
+    /// Something was not as it should be.
+    Found(Finding),
+}
+
+/// A call of the peer.
+#[derive(Debug, Clone)]
+pub struct Called {
+    /// Names it here.
+    pub key: CallKey,
+    /// The call itself.
+    pub call: Call,
+    /// Its revision, and so its era.
+    pub revision: Revision,
+    /// Answers to the asks of the round before. The first round has none.
+    pub answers: Option<Answers>,
+    /// Log notes at this level and above go out with it; none: no log notes.
+    pub log_level: Option<LogLevel>,
+    /// Is progress wanted?
+    pub progress: Wanted,
+}

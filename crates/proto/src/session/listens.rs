@@ -1,0 +1,400 @@
+//! Standing interests in changes, on both sides and in both eras.
+//!
+//! Modern: one call that stays open, acknowledged first, every note tagged with its id. Legacy:
+//! `resources/subscribe` per address, and list changes that come unasked.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Session;
+use super::event::{CallOptions, Cause, Change, Delivery, Event, Interest, LaneId, Outcome, Refusal, Ticket};
+use super::state::State;
+use super::tables::{BatchKey, Grave, Purpose};
+use crate::era::Revision;
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param};
+use crate::jsonrpc::fault::{Fault, code};
+use crate::jsonrpc::id::CallId;
+use crate::method::Method;
+
+/// Server: what the peer listens to.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    listens: Vec<(CallId, LaneId, Revision, Interest)>,
+    subscribed: BTreeSet<Box<str>>,
+}
+
+impl Standing {
+    pub(super) fn has(&self, id: &CallId) -> bool {
+        self.listens.iter().any(|(listen, ..)| listen == id)
+    }
+}
+
+/// Client: what we listen to.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    listens: BTreeMap<Ticket, Listen>,
+}
+
+#[derive(Debug)]
+struct Listen {
+    interest: Interest,
+    /// Legacy: subscribe calls without an answer yet.
+    subscribing: usize,
+    acknowledged: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireFilter {
+    tools_list_changed: bool,
+    prompts_list_changed: bool,
+    resources_list_changed: bool,
+    resource_subscriptions: Vec<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct WireListen {
+    notifications: WireFilter,
+}
+
+#[derive(Deserialize)]
+struct WireUri {
+    uri: Box<str>,
+}
+
+impl From<WireFilter> for Interest {
+    fn from(wire: WireFilter) -> Self {
+        Self {
+            tools: wire.tools_list_changed,
+            prompts: wire.prompts_list_changed,
+            resources: wire.resources_list_changed,
+            uris: wire.resource_subscriptions,
+        }
+    }
+}
+
+fn filter(interest: &Interest) -> Value {
+    let mut filter = json!({});
+    let flags = [
+        ("toolsListChanged", interest.tools),
+        ("promptsListChanged", interest.prompts),
+        ("resourcesListChanged", interest.resources),
+    ];
+    for (name, _) in flags.into_iter().filter(|(_, wanted)| *wanted) {
+        filter[name] = Value::Bool(true);
+    }
+    if !interest.uris.is_empty() {
+        filter["resourceSubscriptions"] = json!(interest.uris);
+    }
+    filter
+}
+
+/// Server side.
+impl Session {
+    pub(super) fn peer_listens(&mut self, lane: LaneId, call: Call, revision: Revision) {
+        let wanted = match call.params.decode::<WireListen>() {
+            Ok(wire) => Interest::from(wire.notifications),
+            Err(error) => {
+                let fault = Fault::invalid_params(format!("params.notifications: {error}"));
+                return self.reply(lane, None, Some(call.id), revision, Err(fault));
+            }
+        };
+        let limits = &self.config.limits;
+        if self.standing.listens.len() >= limits.listens || wanted.uris.len() > limits.listen_uris {
+            let fault = Fault::new(code::BUSY, "too many listens or addresses; end one first");
+            return self.reply(lane, None, Some(call.id), revision, Err(fault));
+        }
+        let honoured = self.honoured(wanted);
+        // The acknowledgement comes first: nothing can change in between, for nothing runs in between.
+        let meta = subscription(&call.id);
+        let params = json!({ "notifications": filter(&honoured), "_meta": meta });
+        self.send_note(lane, Method::SubscriptionsAcknowledged, Some(Bytes::from(params.to_string())));
+        self.standing.listens.push((call.id, lane, revision, honoured));
+    }
+
+    /// Only what we announce can be listened to.
+    fn honoured(&self, wanted: Interest) -> Interest {
+        let announced = |cap: Option<crate::era::caps::ListCap>| cap.is_some_and(|cap| cap.list_changed);
+        let subscribe = self.server.resources.is_some_and(|cap| cap.subscribe);
+        Interest {
+            tools: wanted.tools && announced(self.server.tools),
+            prompts: wanted.prompts && announced(self.server.prompts),
+            resources: wanted.resources && announced(self.server.resources),
+            uris: if subscribe { wanted.uris } else { Vec::new() },
+        }
+    }
+
+    pub(super) fn peer_subscribes(
+        &mut self,
+        lane: LaneId,
+        batch: Option<BatchKey>,
+        call: Call,
+        revision: Revision,
+    ) {
+        let outcome = match call.params.decode::<WireUri>() {
+            Err(error) => Err(Fault::invalid_params(format!("params.uri: {error}"))),
+            Ok(wire) if call.method == Method::ResourcesUnsubscribe => {
+                self.standing.subscribed.remove(&wire.uri);
+                Ok(Bytes::from_static(b"{}"))
+            }
+            Ok(_) if self.standing.subscribed.len() >= self.config.limits.listen_uris => {
+                Err(Fault::new(code::BUSY, "too many subscriptions; end one first"))
+            }
+            Ok(wire) => {
+                self.standing.subscribed.insert(wire.uri);
+                Ok(Bytes::from_static(b"{}"))
+            }
+        };
+        self.reply(lane, batch, Some(call.id), revision, outcome);
+    }
+
+    /// The peer ends a listen.
+    pub(super) fn listen_cancelled(&mut self, id: &CallId) -> bool {
+        let before = self.standing.listens.len();
+        self.standing.listens.retain(|(listen, ..)| listen != id);
+        before != self.standing.listens.len()
+    }
+
+    /// Something changed: tell each who wanted to know, on its own lane.
+    pub(super) fn change(&mut self, change: &Change) {
+        if self.state != State::Ready {
+            return;
+        }
+        let matching: Vec<_> = self
+            .standing
+            .listens
+            .iter()
+            .filter(|(.., interest)| interest.covers(change))
+            .map(|(id, lane, ..)| (id.clone(), *lane))
+            .collect();
+        for (id, lane) in matching {
+            let mut params = change_params(change);
+            params["_meta"] = subscription(&id);
+            self.send_note(lane, change.method(), Some(Bytes::from(params.to_string())));
+        }
+        if self.shaken.is_some() && self.announces(change) {
+            let params = change_params(change);
+            let params = (params != json!({})).then(|| Bytes::from(params.to_string()));
+            self.send_note(LaneId::MAIN, change.method(), params);
+        }
+    }
+
+    /// Does a legacy client hear of it?
+    fn announces(&self, change: &Change) -> bool {
+        let list = match change {
+            Change::Tools => self.server.tools,
+            Change::Prompts => self.server.prompts,
+            Change::Resources => self.server.resources,
+            Change::Resource(_) => {
+                let subscribed = self.standing.subscribed.iter().cloned().collect();
+                return Interest { uris: subscribed, ..Interest::default() }.covers(change);
+            }
+        };
+        list.is_some_and(|cap| cap.list_changed)
+    }
+
+    /// We are leaving: every listen gets its closing result.
+    pub(super) fn end_listens(&mut self) {
+        for (id, lane, revision, _) in std::mem::take(&mut self.standing.listens) {
+            let result = Bytes::from(json!({ "_meta": subscription(&id) }).to_string());
+            let result = revision.seal(&Method::SubscriptionsListen, result, &self.config);
+            self.reply(lane, None, Some(id), revision, Ok(result));
+        }
+    }
+}
+
+fn change_params(change: &Change) -> Value {
+    match change {
+        Change::Resource(uri) => json!({ "uri": uri }),
+        Change::Tools | Change::Prompts | Change::Resources => json!({}),
+    }
+}
+
+fn subscription(id: &CallId) -> Value {
+    json!({ MetaKey::SubscriptionId.name(): id })
+}
+
+/// Client side.
+impl Session {
+    pub(super) fn listen(&mut self, ticket: Ticket, interest: Interest) {
+        let Some(revision) = self.revision.filter(|_| self.state == State::Ready) else {
+            return self.settle(ticket, Outcome::Refused(Refusal::NotOpen));
+        };
+        if self.heard.listens.len() >= self.config.limits.listens {
+            return self.settle(ticket, Outcome::Refused(Refusal::TooMany));
+        }
+        if revision.has(&Method::SubscriptionsListen) {
+            return self.listen_modern(ticket, interest, revision);
+        }
+        if !interest.uris.is_empty()
+            && let Some(lacking) = self.server.lacks(&Method::ResourcesSubscribe)
+        {
+            return self.settle(ticket, Outcome::Refused(Refusal::Capability(lacking)));
+        }
+        let subscribing = interest.uris.len();
+        for uri in &interest.uris {
+            let params = Bytes::from(json!({ "uri": uri }).to_string());
+            self.call_peer(
+                LaneId::MAIN,
+                Purpose::Subscribe(ticket),
+                Method::ResourcesSubscribe,
+                Some(params),
+                revision,
+            );
+        }
+        self.heard.listens.insert(ticket, Listen { interest, subscribing, acknowledged: false });
+        if subscribing == 0 {
+            self.acknowledge(ticket);
+        }
+    }
+
+    fn listen_modern(&mut self, ticket: Ticket, interest: Interest, revision: Revision) {
+        if let Some(lacking) = self.server.lacks(&Method::SubscriptionsListen) {
+            return self.settle(ticket, Outcome::Refused(Refusal::Capability(lacking)));
+        }
+        let params = Bytes::from(json!({ "notifications": filter(&interest) }).to_string());
+        let (method, options) = (Method::SubscriptionsListen, CallOptions::default());
+        self.heard.listens.insert(ticket, Listen { interest, subscribing: 0, acknowledged: false });
+        self.start(Purpose::Listen(ticket), method, Some(params), options, Some(revision), LaneId::MAIN, 0);
+    }
+
+    fn acknowledge(&mut self, ticket: Ticket) {
+        let Some(listen) = self.heard.listens.get_mut(&ticket) else { return };
+        listen.acknowledged = true;
+        let interest = listen.interest.clone();
+        self.event(Event::Listening { ticket, interest });
+    }
+
+    /// A legacy subscribe call was answered.
+    pub(super) fn subscribed(&mut self, ticket: Ticket, outcome: Result<Bytes, Fault>) {
+        let Some(listen) = self.heard.listens.get_mut(&ticket) else { return };
+        if let Err(fault) = outcome {
+            self.heard.listens.remove(&ticket);
+            return self.settle(ticket, Outcome::Fault(fault));
+        }
+        listen.subscribing = listen.subscribing.saturating_sub(1);
+        if listen.subscribing == 0 {
+            self.acknowledge(ticket);
+        }
+    }
+
+    /// The server acknowledges a listen, and says what it honours.
+    pub(super) fn acknowledged(&mut self, note: &Note) {
+        let Some(ticket) = self.listen_of(note) else {
+            return self.find(Rule::ListenUnknown, None, note.method.to_string());
+        };
+        let honoured = note.params.decode::<WireListen>().map(|wire| Interest::from(wire.notifications));
+        if let (Ok(honoured), Some(listen)) = (honoured, self.heard.listens.get_mut(&ticket)) {
+            listen.interest = honoured;
+        }
+        self.acknowledge(ticket);
+    }
+
+    /// Something changed on the server.
+    pub(super) fn changed(&mut self, note: &Note) {
+        let Some(change) = read_change(note) else {
+            return self.find(Rule::ParamsShape, None, note.method.to_string());
+        };
+        if !self.is_modern() {
+            return self.changed_legacy(change);
+        }
+        let Some(ticket) = self.listen_of(note) else {
+            return self.find(Rule::ListenUnknown, None, note.method.to_string());
+        };
+        if self.heard.listens.get(&ticket).is_some_and(|listen| !listen.acknowledged) {
+            self.find(Rule::ListenUnacknowledged, None, note.method.to_string());
+        }
+        self.event(Event::Changed { ticket: Some(ticket), change });
+    }
+
+    /// Legacy notes name no listen: every matching one hears it, and without one our side still does.
+    fn changed_legacy(&mut self, change: Change) {
+        let listens = self.heard.listens.iter().filter(|(_, listen)| listen.interest.covers(&change));
+        let tickets: Vec<_> = listens.map(|(ticket, _)| *ticket).collect();
+        if tickets.is_empty() {
+            return self.event(Event::Changed { ticket: None, change });
+        }
+        for ticket in tickets {
+            self.event(Event::Changed { ticket: Some(ticket), change: change.clone() });
+        }
+    }
+
+    fn listen_of(&mut self, note: &Note) -> Option<Ticket> {
+        let raw = note.params.meta(MetaKey::SubscriptionId)?;
+        let id = CallId::parse(&raw, self.config.limits.id_bytes).ok()?.as_number()?;
+        match self.outbound.get_mut(id)?.purpose {
+            Purpose::Listen(ticket) => Some(ticket),
+            _ => None,
+        }
+    }
+
+    /// The server ended a listen: its result is the graceful end.
+    pub(super) fn listen_ended(&mut self, ticket: Ticket, outcome: Result<Bytes, Fault>) {
+        self.heard.listens.remove(&ticket);
+        self.settle(
+            ticket,
+            match outcome {
+                Ok(result) => Outcome::Done(result),
+                Err(fault) => Outcome::Fault(fault),
+            },
+        );
+    }
+
+    /// The server tears a listen down by a cancel note. That is graceful too.
+    pub(super) fn listen_torn_down(&mut self, id: i64) -> bool {
+        let Some(pending) = self.outbound.get_mut(id) else { return false };
+        let Purpose::Listen(ticket) = pending.purpose else { return false };
+        self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones);
+        self.listen_ended(ticket, Ok(Bytes::from_static(b"{}")));
+        true
+    }
+
+    pub(super) fn drop_listen(&mut self, ticket: Ticket) {
+        self.heard.listens.remove(&ticket);
+    }
+
+    /// Ends a listen of ours that no call of ours carries.
+    pub(super) fn cancel_legacy_listen(&mut self, ticket: Ticket, reason: Cow<'static, str>) -> bool {
+        if self.is_modern() {
+            return false;
+        }
+        let Some(listen) = self.heard.listens.remove(&ticket) else { return false };
+        let Some(revision) = self.revision else { return false };
+        let others: BTreeSet<_> =
+            self.heard.listens.values().flat_map(|l| l.interest.uris.iter().cloned()).collect();
+        for uri in listen.interest.uris.iter().filter(|uri| !others.contains(*uri)) {
+            let params = Bytes::from(json!({ "uri": uri }).to_string());
+            self.call_peer(
+                LaneId::MAIN,
+                Purpose::Errand,
+                Method::ResourcesUnsubscribe,
+                Some(params),
+                revision,
+            );
+        }
+        self.settle(ticket, Outcome::Cancelled { reason, delivery: Delivery::Sent });
+        true
+    }
+
+    /// Listens that no call carries end with the link too.
+    pub(super) fn lose_listens(&mut self, cause: &Cause) {
+        for (ticket, _) in std::mem::take(&mut self.heard.listens) {
+            self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent });
+        }
+    }
+}
+
+fn read_change(note: &Note) -> Option<Change> {
+    Some(match note.method {
+        Method::ToolsListChanged => Change::Tools,
+        Method::PromptsListChanged => Change::Prompts,
+        Method::ResourcesListChanged => Change::Resources,
+        Method::ResourcesUpdated => Change::Resource(note.params.text(Param::Uri)?.into()),
+        _ => return None,
+    })
+}

@@ -1,0 +1,476 @@
+//! The session machine: everything the protocol does on one link, as one value.
+//!
+//! Feed it what happens with [`Session::handle`], take what it wants done with [`Session::poll`],
+//! and come back no later than [`Session::deadline`]. It never waits, never reads a clock and never
+//! refuses to read: the reply it waits for may be behind the call it would refuse.
+//!
+//! This file dispatches. `serve` answers the peer's calls, `calls` makes ours, `opening` settles the
+//! era, `asks` and `listens` do what their names say, `tables` remembers who waits for what.
+
+mod asks;
+mod calls;
+pub mod config;
+pub mod event;
+mod listens;
+mod notes;
+mod opening;
+mod outcome;
+pub mod replay;
+mod serve;
+pub mod state;
+mod tables;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use self::asks::PendingAsks;
+use self::config::{Config, Role};
+use self::event::{
+    CallKey, Cause, Command, Delivery, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket,
+};
+use self::listens::{Heard, Standing};
+use self::opening::Opening;
+use self::serve::Batches;
+use self::state::{State, StateChange};
+use self::tables::{BatchKey, Inbound, Outbound};
+use crate::era::caps::{ClientCaps, ServerCaps};
+use crate::era::{Era, Handshake, Revision, gates};
+use crate::finding::{Finding, Findings, Rule, Strictness, excerpt};
+use crate::jsonrpc::envelope::{self, Decoded, Envelope, Shape, Violation};
+use crate::jsonrpc::id::CallId;
+use crate::moment::Moment;
+
+/// Protocol state for one peer.
+#[derive(Debug)]
+pub struct Session {
+    config: Arc<Config>,
+    now: Moment,
+    state: State,
+    /// The server's capabilities: ours, or those the server declared.
+    server: ServerCaps,
+    /// The client's capabilities, when that is us.
+    client: ClientCaps,
+    /// Client: the settled revision.
+    revision: Option<Revision>,
+    /// Server: the legacy handshake, once it was done.
+    shaken: Option<Handshake>,
+    opening: Opening,
+    inbound: Inbound,
+    outbound: Outbound,
+    batches: Batches,
+    asks: PendingAsks,
+    /// Server: interests of the peer.
+    standing: Standing,
+    /// Client: interests of ours.
+    heard: Heard,
+    log_level: Option<LogLevel>,
+    out: VecDeque<Output>,
+    findings: Findings,
+    /// Frames that arrived.
+    frames: u64,
+    /// Frames that we sent, and those known to be written.
+    sent: u64,
+    written: u64,
+    noise: usize,
+    /// When the earliest of our deadlines may pass; never later than it does.
+    alarm: Option<Moment>,
+    drain: Option<(Moment, Cause)>,
+}
+
+impl Session {
+    /// A session without a link yet.
+    #[must_use]
+    pub fn new(config: Arc<Config>, now: Moment) -> Self {
+        let (server, client) = match config.role {
+            Role::Server => (ServerCaps::read(&config.capabilities), ClientCaps::default()),
+            Role::Client => (ServerCaps::default(), ClientCaps::read(&config.capabilities)),
+        };
+        Self {
+            config,
+            now,
+            state: State::Disconnected,
+            server,
+            client,
+            revision: None,
+            shaken: None,
+            opening: Opening::default(),
+            inbound: Inbound::default(),
+            outbound: Outbound::default(),
+            batches: Batches::default(),
+            asks: PendingAsks::default(),
+            standing: Standing::default(),
+            heard: Heard::default(),
+            log_level: None,
+            out: VecDeque::new(),
+            findings: Findings::default(),
+            frames: 0,
+            sent: 0,
+            written: 0,
+            noise: 0,
+            alarm: None,
+            drain: None,
+        }
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, now: Moment, input: Input) {
+        debug_assert!(now >= self.now, "time never runs backwards");
+        self.now = now.max(self.now);
+        match input {
+            Input::Frame { lane, bytes } => self.frame(lane, &bytes),
+            Input::Broken { lane, violation, excerpt } => {
+                self.frames += 1;
+                self.violated(lane, violation, excerpt, None);
+            }
+            Input::ReadClosed => self.read_closed(),
+            Input::Closed { cause } => self.closed(&cause),
+            Input::Local(command) => self.local(command),
+            Input::Tick => self.tick(),
+        }
+    }
+
+    /// What to do next; nothing: wait for something to happen.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to come back with [`Input::Tick`], if nothing else happens before.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Moment> {
+        [self.alarm, self.opening.deadline, self.drain.as_ref().map(|(until, _)| *until)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// How many of our frames the link has written in full.
+    pub fn written(&mut self, frames: u64) {
+        self.written = self.written.max(frames);
+    }
+
+    /// Where the session is.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The settled revision: a client's, or that of a server's legacy handshake.
+    #[must_use]
+    pub fn revision(&self) -> Option<Revision> {
+        self.revision.or_else(|| self.shaken.as_ref().map(|shaken| shaken.revision))
+    }
+
+    /// What was recorded about the peer.
+    #[must_use]
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// Calls in flight: the peer's and ours. Both are zero at rest.
+    #[must_use]
+    pub fn in_flight(&self) -> (usize, usize) {
+        (self.inbound.len(), self.outbound.len())
+    }
+
+    /// The answer that opened the session, for who wants more than the revision: the result of
+    /// `initialize` or `server/discover`.
+    #[must_use]
+    pub fn greeting(&self) -> Option<&Bytes> {
+        self.opening.greeting.as_ref()
+    }
+
+    /// What the server declared, or what we declared as one.
+    #[must_use]
+    pub fn server_caps(&self) -> &ServerCaps {
+        &self.server
+    }
+
+    fn frame(&mut self, lane: LaneId, bytes: &Bytes) {
+        self.frames += 1;
+        let fixed = crate::dialect::inbound(bytes, &self.config);
+        let bytes = fixed.as_ref().unwrap_or(bytes);
+        match envelope::decode(bytes, self.config.strictness, &self.config.limits) {
+            Decoded::One(Ok(envelope), repairs) => {
+                self.noise = 0;
+                for rule in repairs {
+                    self.find(rule, None, String::new());
+                }
+                self.arrived(lane, envelope, None);
+            }
+            Decoded::One(Err(violation), _) => {
+                let piece = excerpt(bytes, self.config.limits.excerpt_bytes);
+                self.violated(lane, violation, piece, None);
+            }
+            Decoded::Batch(entries) => self.batch(lane, entries),
+        }
+    }
+
+    fn arrived(&mut self, lane: LaneId, envelope: Envelope, batch: Option<BatchKey>) {
+        match (envelope, self.config.role) {
+            (Envelope::Call(call), Role::Server) => self.serve(lane, call, batch),
+            (Envelope::Call(call), Role::Client) => self.asked_by_call(lane, call),
+            (Envelope::Note(note), Role::Server) => self.note_to_server(note),
+            (Envelope::Note(note), Role::Client) => self.note_to_client(note),
+            (Envelope::Reply(reply), _) => self.replied(reply),
+        }
+    }
+
+    /// A frame that is no message. A server owes an answer to what may have been a call; a client
+    /// owes none, but the call it was meant for must not hang.
+    fn violated(&mut self, lane: LaneId, violation: Violation, piece: Box<str>, batch: Option<BatchKey>) {
+        let unreadable =
+            matches!(violation.rule, Rule::Syntax | Rule::NotUtf8) && violation.shape == Shape::Unknown;
+        let rule = if unreadable && self.config.role == Role::Client { Rule::Noise } else { violation.rule };
+        self.find(rule, violation.id.clone(), piece.into());
+        self.noise += 1;
+        if self.noise > self.config.limits.noise_lines {
+            return self.end(Cause::Violated(rule));
+        }
+        match (self.config.role, violation.shape) {
+            (Role::Server, Shape::Call | Shape::Unknown) => {
+                let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+                let fault = violation.fault();
+                self.reply_unread(lane, batch, violation.id, revision, fault);
+            }
+            (Role::Client, Shape::Reply | Shape::Unknown) => {
+                let id = violation.id.as_ref().and_then(CallId::as_number);
+                if let Some(id) = id {
+                    self.settle_violated(id, violation);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn batch(&mut self, lane: LaneId, entries: Vec<(Result<Envelope, Violation>, Vec<Rule>)>) {
+        let known = self.revision();
+        let allowed =
+            known.is_some_and(|revision| gates(revision).batches) || self.config.dialect.allows_batches();
+        if !allowed {
+            self.find(Rule::BatchForbidden, None, format!("{} entries", entries.len()));
+            if self.config.strictness != Strictness::Lenient {
+                return self.refuse_batch(lane, entries);
+            }
+        }
+        self.noise = 0;
+        let key = self.batches.open(lane);
+        for (entry, repairs) in entries {
+            for rule in repairs {
+                self.find(rule, None, String::new());
+            }
+            match entry {
+                Ok(envelope) => self.arrived(lane, envelope, Some(key)),
+                Err(violation) => self.violated(lane, violation, "batch entry".into(), Some(key)),
+            }
+        }
+        let done = self.batches.seal(key);
+        self.flush_batch(done);
+    }
+
+    fn refuse_batch(&mut self, lane: LaneId, entries: Vec<(Result<Envelope, Violation>, Vec<Rule>)>) {
+        let violation = Violation::of(Rule::BatchForbidden);
+        if self.config.role == Role::Server {
+            let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+            return self.reply_unread(lane, None, None, revision, violation.fault());
+        }
+        for (entry, _) in entries {
+            let Ok(Envelope::Reply(reply)) = entry else { continue };
+            if let Some(id) = reply.id.as_ref().and_then(CallId::as_number) {
+                self.settle_violated(
+                    id,
+                    Violation { id: reply.id, shape: Shape::Reply, ..violation.clone() },
+                );
+            }
+        }
+    }
+
+    fn local(&mut self, command: Command) {
+        match command {
+            Command::Open => self.open(),
+            Command::Call(call) => self.call(call),
+            Command::Note { method, params } => self.note(method, params),
+            Command::Cancel { ticket, reason } => self.cancel(ticket, reason),
+            Command::Answer { key, answer } => self.answer(key, answer),
+            Command::Progress { key, progress } => self.progress(key, progress),
+            Command::Log { key, level, params } => self.log(key, level, params),
+            Command::Change(change) => self.change(&change),
+            Command::AnswerAsk { ask, outcome } => self.answer_ask(ask, outcome),
+            Command::Listen { ticket, interest } => self.listen(ticket, interest),
+            Command::SetLevel(level) => self.set_level(level),
+            Command::Close { reason } => self.close(reason),
+        }
+    }
+
+    fn tick(&mut self) {
+        self.opening_due();
+        self.release_progress();
+        self.calls_due();
+        if let Some((_, cause)) = self.drain.take_if(|(until, _)| *until <= self.now) {
+            self.end(cause);
+        }
+        self.set_alarm();
+    }
+
+    /// The peer sends nothing more. What it asked for is still answered, within the grace.
+    fn read_closed(&mut self) {
+        if !self.state.is_live() {
+            return;
+        }
+        match self.config.role {
+            Role::Client => self.end(Cause::ClosedByPeer),
+            Role::Server => self.drain(Cause::ClosedByPeer, self.config.limits.eof_grace),
+        }
+    }
+
+    fn close(&mut self, reason: std::borrow::Cow<'static, str>) {
+        if !self.state.is_live() {
+            if self.state == State::Disconnected {
+                self.become_state(State::Closed, Some(Cause::ClosedByUs(reason)));
+            }
+            return;
+        }
+        let cause = Cause::ClosedByUs(reason.clone());
+        match self.config.role {
+            Role::Client => {
+                self.give_up_all(reason);
+                self.say_farewell();
+                self.end(cause);
+            }
+            Role::Server => {
+                self.end_listens();
+                self.drain(cause, self.config.limits.drain_timeout);
+            }
+        }
+    }
+
+    fn drain(&mut self, cause: Cause, grace: std::time::Duration) {
+        if self.inbound.len() == 0 {
+            return self.end(cause);
+        }
+        if self.state == State::Ready {
+            self.become_state(State::Draining, Some(cause.clone()));
+        }
+        self.drain = Some((self.now + grace, cause));
+    }
+
+    /// After a call of the peer has ended: was it the last one we waited for?
+    fn drained(&mut self) {
+        if self.inbound.len() == 0
+            && let Some((_, cause)) = self.drain.take()
+        {
+            self.end(cause);
+        }
+    }
+
+    /// Ends the link from our side.
+    fn end(&mut self, cause: Cause) {
+        if matches!(self.state, State::Disconnecting | State::Disconnected | State::Closed) {
+            return;
+        }
+        self.become_state(State::Disconnecting, Some(cause.clone()));
+        self.forget(&cause);
+        self.out.push_back(Output::Close { cause });
+    }
+
+    /// The link is gone, by whoever.
+    fn closed(&mut self, cause: &Cause) {
+        if matches!(self.state, State::Disconnected | State::Closed) {
+            return;
+        }
+        self.forget(cause);
+        let by_us = matches!(cause, Cause::ClosedByUs(_));
+        if by_us && self.state.may_become(State::Disconnecting) {
+            self.become_state(State::Disconnecting, None);
+        }
+        let rest = if by_us { State::Closed } else { State::Disconnected };
+        self.become_state(rest, Some(cause.clone()));
+    }
+
+    /// Every call gets its outcome and every table is emptied.
+    fn forget(&mut self, cause: &Cause) {
+        for key in self.inbound.keys() {
+            self.withdraw(key, &cause.to_string());
+        }
+        self.lose_calls(cause);
+        self.withdraw_asks();
+        self.standing = Standing::default();
+        self.lose_listens(cause);
+        self.batches = Batches::default();
+        self.opening.deadline = None;
+        self.drain = None;
+        self.alarm = None;
+    }
+
+    /// A call of the peer is no more: nothing further is sent for it.
+    fn withdraw(&mut self, key: CallKey, reason: &str) {
+        let Some(running) = self.inbound.remove(key) else { return };
+        self.drop_asks_of(key);
+        let done = running.batch.and_then(|batch| self.batches.drop_call(batch));
+        self.flush_batch(done);
+        self.event(Event::Withdrawn { key, reason: reason.into() });
+    }
+
+    fn become_state(&mut self, to: State, cause: Option<Cause>) {
+        debug_assert!(self.state.may_become(to), "{:?} to {to:?}", self.state);
+        let from = std::mem::replace(&mut self.state, to);
+        self.event(Event::State(StateChange { from, to, cause }));
+    }
+
+    fn send(&mut self, lane: LaneId, message: Outgoing, last: bool) {
+        self.sent += 1;
+        let message = crate::dialect::outbound(message, &self.config);
+        self.out.push_back(Output::Send { lane, message, last });
+    }
+
+    fn event(&mut self, event: Event) {
+        self.out.push_back(Output::Event(event));
+    }
+
+    /// Records a deviation. In strict mode it is the last one.
+    fn find(&mut self, rule: Rule, call: Option<CallId>, detail: String) {
+        let finding = Finding { frame: self.frames, rule, call, detail: detail.into() };
+        self.findings.record(finding.clone(), self.config.limits.findings);
+        self.event(Event::Found(finding));
+        if self.config.strictness == Strictness::Strict && !is_informative(rule) {
+            self.end(Cause::Violated(rule));
+        }
+    }
+
+    fn settle(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.event(Event::Settled { ticket, outcome });
+    }
+
+    fn delivery(&self, frame: u64, progressed: bool) -> Delivery {
+        if progressed {
+            Delivery::Sent
+        } else if frame > self.written {
+            Delivery::NotSent
+        } else {
+            Delivery::Unknown
+        }
+    }
+
+    /// Client: the era is settled and modern.
+    fn is_modern(&self) -> bool {
+        self.revision.is_some_and(|revision| revision.era() == Era::Modern)
+    }
+
+    /// The alarm rings at the earliest deadline; ringing early does no harm.
+    fn set_alarm(&mut self) {
+        self.alarm = [self.earliest_call_deadline(), self.earliest_progress()].into_iter().flatten().min();
+    }
+
+    fn ring_by(&mut self, at: Moment) {
+        self.alarm = Some(self.alarm.map_or(at, |alarm| alarm.min(at)));
+    }
+}
+
+/// Races and deprecations are worth a line, never a broken link.
+fn is_informative(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::LateReply | Rule::CancelUnknown | Rule::NoteUnknown | Rule::Deprecated | Rule::ProgressUnknown
+    )
+}

@@ -1,0 +1,101 @@
+//! Notes of the peer: routed to the call or listen they belong to. Never answered.
+
+use serde::Deserialize;
+
+use super::Session;
+use super::event::{Event, Progress};
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::{Note, Param, Params};
+use crate::jsonrpc::id::CallId;
+use crate::method::Method;
+
+impl Session {
+    pub(super) fn note_to_server(&mut self, note: Note) {
+        match note.method {
+            Method::Initialized => {}
+            Method::Cancelled => self.cancelled_by_client(&note),
+            Method::Progress => self.progressed(&note.params),
+            Method::RootsListChanged | Method::TasksStatus => self.event(Event::Noted(note)),
+            _ => self.stray(note),
+        }
+    }
+
+    pub(super) fn note_to_client(&mut self, note: Note) {
+        match note.method {
+            Method::Progress => self.progressed(&note.params),
+            Method::Cancelled => self.cancelled_by_server(&note),
+            Method::SubscriptionsAcknowledged => self.acknowledged(&note),
+            Method::Message => {
+                if let Some(params) = note.params.raw() {
+                    let params = params.clone();
+                    self.event(Event::Logged { params });
+                }
+            }
+            Method::ElicitationComplete | Method::TasksStatus | Method::Tasks => {
+                self.event(Event::Noted(note))
+            }
+            ref change if change.is_change() => self.changed(&note),
+            _ => self.stray(note),
+        }
+    }
+
+    /// A note that means nothing here. Our side may know better.
+    fn stray(&mut self, note: Note) {
+        let rule =
+            if matches!(note.method, Method::Other(_)) { Rule::NoteUnknown } else { Rule::NoteMisplaced };
+        self.find(rule, None, note.method.to_string());
+        self.event(Event::Noted(note));
+    }
+
+    /// Races are no errors: a cancel for a call that is not running is only worth a line.
+    fn cancelled_by_client(&mut self, note: &Note) {
+        let Some(id) = self.cancelled_id(note) else {
+            return self.find(Rule::CancelUnknown, None, "no requestId".into());
+        };
+        if let Some(key) = self.inbound.find(&id) {
+            let reason = reason_of(&note.params);
+            self.withdraw(key, &reason);
+            return self.drained();
+        }
+        if !self.listen_cancelled(&id) {
+            self.find(Rule::CancelUnknown, Some(id), String::new());
+        }
+    }
+
+    fn cancelled_by_server(&mut self, note: &Note) {
+        let Some(id) = self.cancelled_id(note) else {
+            return self.find(Rule::CancelUnknown, None, "no requestId".into());
+        };
+        let listen = id.as_number().is_some_and(|id| self.listen_torn_down(id));
+        if !listen && !self.ask_cancelled(&id) {
+            self.find(Rule::CancelUnknown, Some(id), String::new());
+        }
+    }
+
+    fn cancelled_id(&self, note: &Note) -> Option<CallId> {
+        let raw = note.params.get(Param::RequestId)?;
+        CallId::parse(&raw, self.config.limits.id_bytes).ok()
+    }
+}
+
+/// The reason of a cancel note, for the log.
+fn reason_of(params: &Params) -> String {
+    #[derive(Deserialize)]
+    struct Wire {
+        reason: Option<String>,
+    }
+    params.decode::<Wire>().ok().and_then(|wire| wire.reason).unwrap_or_default()
+}
+
+/// A progress note: the token as an id (it has the same two types) and how far it is.
+pub(super) fn read_progress(params: &Params) -> Option<(CallId, Progress)> {
+    #[derive(Deserialize)]
+    struct Wire {
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    }
+    let token = CallId::parse(&params.get(Param::ProgressToken)?, usize::MAX).ok()?;
+    let wire: Wire = params.decode().ok()?;
+    Some((token, Progress { progress: wire.progress, total: wire.total, message: wire.message }))
+}

@@ -1,0 +1,216 @@
+//! Client: from a fresh link to calls that flow. Probe for the modern era, else shake hands.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::Session;
+use super::config::{EraChoice, Role};
+use super::event::{CallOptions, Cause, LaneId};
+use super::state::State;
+use super::tables::{Grave, Purpose};
+use crate::era::caps::ServerCaps;
+use crate::era::probe::{Evidence, Next, Probe};
+use crate::era::{self, Era, Revision, Revisions};
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::Reply;
+use crate::jsonrpc::fault::{Fault, code};
+use crate::method::Method;
+use crate::moment::Moment;
+
+/// What the opening remembers.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    /// When the current step is given up.
+    pub(super) deadline: Option<Moment>,
+    /// The result that opened the session.
+    pub(super) greeting: Option<Bytes>,
+    /// The wire id of the probe, for an answer that comes late.
+    probe: Option<i64>,
+    retried: bool,
+    reprobed: bool,
+}
+
+impl Session {
+    pub(super) fn open(&mut self) {
+        if self.state != State::Disconnected {
+            return;
+        }
+        self.become_state(State::Connecting, None);
+        if self.config.role == Role::Server {
+            return self.become_state(State::Ready, None);
+        }
+        if let Some(capabilities) = self.config.dialect.synthetic_capabilities() {
+            self.server = ServerCaps::read(capabilities);
+            self.revision = Some(Revision::LATEST_LEGACY);
+            return self.become_state(State::Ready, None);
+        }
+        match (self.config.era, self.config.revisions.newest(Era::Modern)) {
+            (EraChoice::Auto | EraChoice::Modern, Some(revision)) => self.probe(revision),
+            (EraChoice::Auto | EraChoice::Legacy, _) => self.shake_hands(),
+            (EraChoice::Modern, None) => self.end(Cause::NoCommonRevision { theirs: Vec::new() }),
+        }
+    }
+
+    fn probe(&mut self, revision: Revision) {
+        if self.state != State::Probing {
+            self.become_state(State::Probing, None);
+        }
+        let id = self.start(
+            Purpose::Probe,
+            Method::Discover,
+            None,
+            CallOptions::default(),
+            Some(revision),
+            LaneId::MAIN,
+            0,
+        );
+        self.opening.probe = Some(id);
+        self.opening.deadline = Some(self.now + self.config.limits.probe_timeout);
+    }
+
+    fn shake_hands(&mut self) {
+        let Some(revision) = self.config.revisions.newest(Era::Legacy) else {
+            return self.end(Cause::NoCommonRevision { theirs: Vec::new() });
+        };
+        self.become_state(State::Initializing, None);
+        let params = era::initialize_params(&self.config, revision);
+        let options = CallOptions::default();
+        self.start(
+            Purpose::Handshake,
+            Method::Initialize,
+            Some(params),
+            options,
+            Some(revision),
+            LaneId::MAIN,
+            0,
+        );
+        self.opening.deadline = Some(self.now + self.config.limits.open_timeout);
+    }
+
+    pub(super) fn probe_replied(&mut self, outcome: &Result<Bytes, Fault>) {
+        let evidence = match outcome {
+            Ok(result) => Evidence::Result(result),
+            Err(fault) => Evidence::Fault(fault),
+        };
+        let next = self.prober().judge(evidence);
+        self.proceed(next, outcome.as_ref().ok());
+    }
+
+    /// No answer, or none that is a reply.
+    pub(super) fn probe_silent(&mut self) {
+        let next = self.prober().judge(Evidence::Silence);
+        self.proceed(next, None);
+    }
+
+    fn prober(&self) -> Probe {
+        let ours = match self.config.era {
+            EraChoice::Modern => self.config.revisions.of(Era::Modern).collect::<Revisions>(),
+            EraChoice::Auto | EraChoice::Legacy => self.config.revisions,
+        };
+        Probe { ours, retried: self.opening.retried }
+    }
+
+    fn proceed(&mut self, next: Next, greeting: Option<&Bytes>) {
+        self.opening.deadline = None;
+        match next {
+            Next::Modern { revision, capabilities } => {
+                self.opening.greeting = greeting.cloned();
+                self.server = ServerCaps::read(&capabilities);
+                self.revision = Some(revision);
+                self.become_state(State::Ready, None);
+            }
+            Next::Retry(revision) => {
+                self.opening.retried = true;
+                self.probe(revision);
+            }
+            Next::Handshake => self.shake_hands(),
+            Next::Fail(cause) => self.end(cause),
+        }
+    }
+
+    pub(super) fn handshake_replied(&mut self, outcome: Result<Bytes, Fault>) {
+        self.opening.deadline = None;
+        let result = match outcome {
+            Ok(result) => result,
+            Err(fault) => return self.handshake_refused(fault),
+        };
+        let Some((date, capabilities)) = era::read_initialize_result(&result) else {
+            self.find(Rule::ResultShape, None, "the answer to initialize lacks protocolVersion".into());
+            return self.end(Cause::Violated(Rule::ResultShape));
+        };
+        let revision =
+            Revision::parse(&date).filter(|r| r.era() == Era::Legacy && self.config.revisions.has(*r));
+        let Some(revision) = revision else {
+            self.find(Rule::RevisionUnknown, None, date.clone());
+            return self.end(Cause::NoCommonRevision { theirs: vec![date.into()] });
+        };
+        self.opening.greeting = Some(result);
+        self.server = ServerCaps::read(&capabilities);
+        self.revision = Some(revision);
+        self.send_note(LaneId::MAIN, Method::Initialized, None);
+        self.become_state(State::Ready, None);
+    }
+
+    /// A server that refuses the handshake by naming revisions is modern after all.
+    fn handshake_refused(&mut self, fault: Fault) {
+        let modern = self.config.revisions.newest(Era::Modern).filter(|_| self.config.era == EraChoice::Auto);
+        match modern {
+            Some(_) if fault.code == code::UNSUPPORTED_VERSION && !self.opening.reprobed => {
+                self.opening.reprobed = true;
+                self.opening.retried = false;
+                match self.prober().judge(Evidence::Fault(&fault)) {
+                    Next::Retry(revision) => self.probe(revision),
+                    _ => self.end(Cause::OpenRefused(fault)),
+                }
+            }
+            _ => self.end(Cause::OpenRefused(fault)),
+        }
+    }
+
+    /// The probe's answer came after we had given up on it. While the handshake is not answered
+    /// either, staying modern is the safe choice: a modern-only server would refuse the handshake.
+    pub(super) fn late_probe(&mut self, id: i64, reply: &Reply) -> bool {
+        let late = self.opening.probe == Some(id) && self.state == State::Initializing;
+        let Ok(result) = &reply.outcome else { return false };
+        if !late || self.outbound.grave(id) != Some(Grave::GivenUp) {
+            return false;
+        }
+        let next = self.prober().judge(Evidence::Result(result));
+        if !matches!(next, Next::Modern { .. }) {
+            return false;
+        }
+        for handshake in self.outbound.ids() {
+            self.outbound.remove(handshake, Grave::GivenUp, self.config.limits.tombstones);
+        }
+        self.find(Rule::LateReply, reply.id.clone(), "the answer to the probe".into());
+        self.proceed(next, Some(result));
+        true
+    }
+
+    /// A step of the opening that took too long.
+    pub(super) fn opening_due(&mut self) {
+        if self.opening.deadline.is_none_or(|deadline| deadline > self.now) {
+            return;
+        }
+        self.opening.deadline = None;
+        if self.state == State::Probing {
+            if let Some(id) = self.opening.probe {
+                self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones);
+            }
+            self.probe_silent();
+        } else {
+            // VER-11: `initialize` itself is never cancelled; the link ends.
+            self.end(Cause::OpenTimeout);
+        }
+    }
+
+    /// Before we leave: the tutorial dialect wants to hear of it.
+    pub(super) fn say_farewell(&mut self) {
+        if self.state == State::Ready && self.config.dialect.says_shutdown() {
+            let method = Method::Other(Cow::Borrowed(crate::dialect::SHUTDOWN).into());
+            let revision = self.revision;
+            self.start(Purpose::Errand, method, None, CallOptions::default(), revision, LaneId::MAIN, 0);
+        }
+    }
+}

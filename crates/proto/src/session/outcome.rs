@@ -1,0 +1,155 @@
+//! How calls and links end: exactly one outcome, with its cause and whether it was delivered.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::era::Revision;
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::Violation;
+use crate::jsonrpc::fault::Fault;
+
+/// How a call of ours ended.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// With a result.
+    Done(Bytes),
+    /// With a fault of the peer.
+    Fault(Fault),
+    /// Not in time. It was cancelled on the wire.
+    TimedOut {
+        /// Which deadline.
+        deadline: Deadline,
+        /// After how long.
+        after: Duration,
+        /// Did it reach the peer?
+        delivery: Delivery,
+    },
+    /// We gave it up.
+    Cancelled {
+        /// Why.
+        reason: Cow<'static, str>,
+        /// Did it reach the peer?
+        delivery: Delivery,
+    },
+    /// The link was lost before the reply.
+    Lost {
+        /// Why.
+        cause: Cause,
+        /// Did it reach the peer?
+        delivery: Delivery,
+    },
+    /// The peer answered, but not with a reply.
+    Violated(Violation),
+    /// We never sent it.
+    Refused(Refusal),
+}
+
+impl Outcome {
+    /// May the peer have done what the call asks for?
+    #[must_use]
+    pub fn may_have_executed(&self) -> bool {
+        match self {
+            Self::Done(_) | Self::Violated(_) => true,
+            Self::Fault(_) => true,
+            Self::TimedOut { delivery, .. }
+            | Self::Cancelled { delivery, .. }
+            | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
+            Self::Refused(_) => false,
+        }
+    }
+}
+
+/// Which deadline passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// No reply and no progress for too long.
+    Idle,
+    /// Too long in all.
+    Total,
+}
+
+/// Whether a call reached the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// It never left.
+    NotSent,
+    /// It left, and the peer gave a sign of having it.
+    Sent,
+    /// It left; what became of it is not known.
+    Unknown,
+}
+
+/// Why we did not send a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Too many calls in flight.
+    TooMany,
+    /// The session is not open, or is closing.
+    NotOpen,
+    /// The peer did not declare the capability.
+    Capability(&'static str),
+    /// The era or revision has no such method.
+    NotInRevision(Revision),
+    /// The params are not a JSON object.
+    Params,
+}
+
+/// Why a link ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// We closed it.
+    ClosedByUs(Cow<'static, str>),
+    /// The peer closed it.
+    ClosedByPeer,
+    /// The peer's process ended.
+    Exited {
+        /// How, in words: `exit status: 1`, `signal: 9`.
+        status: Box<str>,
+        /// Its last words on stderr.
+        stderr: Box<str>,
+    },
+    /// Reading or writing failed.
+    Io(Box<str>),
+    /// The peer does not take our bytes.
+    Stalled,
+    /// The peer broke the protocol beyond what the strictness allows.
+    Violated(Rule),
+    /// Opening took too long.
+    OpenTimeout,
+    /// The peer and we have no revision in common.
+    NoCommonRevision {
+        /// What the peer offers, as it spelled it.
+        theirs: Vec<Box<str>>,
+    },
+    /// The peer refused the handshake.
+    OpenRefused(Fault),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClosedByUs(reason) => write!(f, "closed by us: {reason}"),
+            Self::ClosedByPeer => f.write_str("closed by the peer"),
+            Self::Exited { status, stderr } if stderr.is_empty() => {
+                write!(f, "the server's process ended ({status})")
+            }
+            Self::Exited { status, stderr } => {
+                write!(f, "the server's process ended ({status}); its last words: {}", stderr.trim_end())
+            }
+            Self::Io(error) => write!(f, "link failed: {error}"),
+            Self::Stalled => f.write_str("the peer does not take our bytes"),
+            Self::Violated(rule) => write!(f, "the peer broke the protocol: {}", rule.clause()),
+            Self::OpenTimeout => f.write_str("the peer did not answer the handshake in time"),
+            Self::NoCommonRevision { theirs } => {
+                write!(f, "no common revision; the peer speaks {}", theirs.join(", "))
+            }
+            Self::OpenRefused(fault) => write!(f, "the peer refused the handshake: {fault}"),
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! Server: answering the peer's calls. The era is picked per call and remembered with it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::Session;
+use super::event::{
+    Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Progress, Wanted,
+};
+use super::state::State;
+use super::tables::{BatchKey, Pace, Purpose, Round, Running};
+use crate::era::caps::ClientCaps;
+use crate::era::gates::UnreadId;
+use crate::era::{self, Era, Revision, gates};
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply};
+use crate::jsonrpc::fault::{Fault, code};
+use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::write;
+use crate::method::Method;
+use crate::moment::Moment;
+
+impl Session {
+    /// A call arrived: refuse it, answer it here, or hand it to our side.
+    pub(super) fn serve(&mut self, lane: LaneId, call: Call, batch: Option<BatchKey>) {
+        if self.inbound.find(&call.id).is_some() || self.standing.has(&call.id) {
+            self.find(Rule::DuplicateCall, Some(call.id.clone()), call.method.to_string());
+            let fault =
+                Fault::new(code::INVALID_REQUEST, "a call with this id is still running; use another id");
+            let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+            return self.reply(lane, batch, Some(call.id), revision, Err(fault));
+        }
+        let admitted = if call.params.meta(MetaKey::ProtocolVersion).is_some() {
+            self.admit_modern(&call, batch)
+        } else {
+            self.admit_legacy(&call, batch)
+        };
+        match admitted {
+            Err(fault) => {
+                let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+                self.reply_as_is(lane, batch, call.id, revision, fault);
+            }
+            Ok((revision, level)) => self.admitted(lane, call, batch, revision, level),
+        }
+    }
+
+    fn admit_modern(
+        &self,
+        call: &Call,
+        batch: Option<BatchKey>,
+    ) -> Result<(Revision, Option<LogLevel>), Fault> {
+        if batch.is_some() {
+            return Err(Fault::new(
+                code::INVALID_REQUEST,
+                "this revision has no batches; send calls one by one",
+            ));
+        }
+        era::admit(&call.params, &call.method, &self.config)
+    }
+
+    fn admit_legacy(
+        &mut self,
+        call: &Call,
+        batch: Option<BatchKey>,
+    ) -> Result<(Revision, Option<LogLevel>), Fault> {
+        match (&call.method, self.shaken.as_ref().map(|shaken| shaken.revision)) {
+            (Method::Initialize, _) if batch.is_some() => {
+                self.find(Rule::BatchedOpening, Some(call.id.clone()), String::new());
+                Err(Fault::new(code::INVALID_REQUEST, "initialize is never in a batch"))
+            }
+            (Method::Initialize, None) => Ok((Revision::LATEST_LEGACY, None)),
+            (Method::Initialize, Some(_)) => {
+                self.find(Rule::OpenedTwice, Some(call.id.clone()), String::new());
+                Err(Fault::new(code::INVALID_REQUEST, "the session is initialized already"))
+            }
+            // A legacy client may see whether we live before it says hello.
+            (Method::Ping, revision) => Ok((revision.unwrap_or(Revision::LATEST_LEGACY), None)),
+            (_, Some(revision)) => Ok((revision, self.log_level)),
+            (_, None) if self.config.dialect.needs_no_opening() => Ok((Revision::LATEST_LEGACY, None)),
+            (_, None) => {
+                self.find(Rule::BeforeOpening, Some(call.id.clone()), call.method.to_string());
+                Err(Fault::invalid_params(format!(
+                    "{} came before initialize and without _meta; either call initialize first or put \"{}\" into params._meta",
+                    call.method,
+                    MetaKey::ProtocolVersion.name()
+                )))
+            }
+        }
+    }
+
+    fn admitted(
+        &mut self,
+        lane: LaneId,
+        call: Call,
+        batch: Option<BatchKey>,
+        revision: Revision,
+        level: Option<LogLevel>,
+    ) {
+        if !revision.has(&call.method) || self.server.lacks(&call.method).is_some() {
+            let fault = Fault::method_not_found(call.method.name());
+            return self.reply(lane, batch, Some(call.id), revision, Err(fault));
+        }
+        if self.state != State::Ready || self.inbound.len() >= self.config.limits.calls_inbound {
+            let why = if self.state == State::Ready { "too many calls in flight" } else { "shutting down" };
+            let fault = Fault::new(code::BUSY, format!("{why}; try again later"));
+            return self.reply(lane, batch, Some(call.id), revision, Err(fault));
+        }
+        match call.method {
+            Method::Initialize => self.shake(lane, call),
+            Method::Ping => self.reply(lane, batch, Some(call.id), revision, Ok(Bytes::from_static(b"{}"))),
+            Method::Discover => {
+                let result = era::discover_result(&self.config);
+                let result = revision.seal(&call.method, result, &self.config);
+                self.reply(lane, batch, Some(call.id), revision, Ok(result));
+            }
+            Method::SubscriptionsListen => self.peer_listens(lane, call, revision),
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
+                self.peer_subscribes(lane, batch, call, revision)
+            }
+            Method::LoggingSetLevel => self.peer_sets_level(lane, batch, call, revision),
+            _ => self.hand_over(lane, call, batch, revision, level),
+        }
+    }
+
+    fn hand_over(
+        &mut self,
+        lane: LaneId,
+        call: Call,
+        batch: Option<BatchKey>,
+        revision: Revision,
+        log_level: Option<LogLevel>,
+    ) {
+        if let Some(batch) = batch {
+            self.batches.add_call(batch);
+        }
+        let answers = match self.retry_answers(&call, revision) {
+            Ok(answers) => answers,
+            Err(fault) => return self.reply(lane, batch, Some(call.id), revision, Err(fault)),
+        };
+        let progress =
+            if call.params.meta(MetaKey::ProgressToken).is_some() { Wanted::Yes } else { Wanted::No };
+        let running = Running {
+            call: call.clone(),
+            lane,
+            revision,
+            log_level,
+            batch,
+            rounds: 0,
+            round: None,
+            pace: Pace::default(),
+        };
+        let key = self.inbound.insert(running);
+        self.event(Event::Called(Called { key, call, revision, answers, log_level, progress }));
+    }
+
+    /// The answers that a modern retry brings. Extra ones are the handler's to ignore.
+    fn retry_answers(&self, call: &Call, revision: Revision) -> Result<Option<Answers>, Fault> {
+        if revision.era() == Era::Legacy || !call.method.may_ask() {
+            return Ok(None);
+        }
+        let Some(raw) = call.params.get(Param::InputResponses) else {
+            return Ok(call.params.get(Param::RequestState).map(|_| Answers::new()));
+        };
+        let map: BTreeMap<Box<str>, &serde_json::value::RawValue> =
+            serde_json::from_slice(&raw).map_err(|error| {
+                Fault::invalid_params(format!("params.inputResponses: {error}; send an object of results"))
+            })?;
+        if map.len() > self.config.limits.asks_per_round {
+            return Err(Fault::invalid_params("params.inputResponses: too many entries"));
+        }
+        if let Some((name, _)) = map.iter().find(|(_, answer)| !answer.get().starts_with('{')) {
+            return Err(Fault::invalid_params(format!("params.inputResponses/{name}: not an object")));
+        }
+        Ok(Some(
+            map.into_iter()
+                .map(|(name, answer)| (name, Ok(raw.slice_ref(answer.get().as_bytes()))))
+                .collect(),
+        ))
+    }
+
+    fn shake(&mut self, lane: LaneId, call: Call) {
+        match era::handshake(&call.params, &self.config) {
+            Ok((shaken, result)) => {
+                let revision = shaken.revision;
+                self.shaken = Some(shaken);
+                self.reply(lane, None, Some(call.id), revision, Ok(result));
+            }
+            Err(fault) => self.reply_as_is(lane, None, call.id, Revision::LATEST_MODERN, fault),
+        }
+    }
+
+    fn peer_sets_level(&mut self, lane: LaneId, batch: Option<BatchKey>, call: Call, revision: Revision) {
+        #[derive(Deserialize)]
+        struct Wire {
+            level: String,
+        }
+        let level = call.params.decode::<Wire>().ok().and_then(|wire| LogLevel::parse(&wire.level));
+        let outcome = match level {
+            Some(level) => {
+                self.log_level = Some(level);
+                Ok(Bytes::from_static(b"{}"))
+            }
+            None => Err(Fault::invalid_params(
+                "params.level: use one of debug, info, notice, warning, error, critical, alert, emergency",
+            )),
+        };
+        self.reply(lane, batch, Some(call.id), revision, outcome);
+    }
+
+    /// A handler is done, or needs input. A late answer finds no call and is dropped.
+    pub(super) fn answer(&mut self, key: CallKey, answer: Answer) {
+        match answer {
+            Answer::Ask(asks) => self.ask(key, asks),
+            Answer::Done(result) => self.finish(key, Ok(result)),
+            Answer::Fault(fault) => self.finish(key, Err(fault)),
+        }
+    }
+
+    fn finish(&mut self, key: CallKey, outcome: Result<Bytes, Fault>) {
+        self.release_held(key);
+        let Some(running) = self.inbound.remove(key) else { return };
+        self.drop_asks_of(key);
+        let Running { call, lane, revision, batch, .. } = running;
+        let outcome = outcome.map(|result| revision.seal(&call.method, result, &self.config));
+        self.reply(lane, batch, Some(call.id), revision, outcome);
+        self.drained();
+    }
+
+    /// Carries asks in the way of the call's era.
+    fn ask(&mut self, key: CallKey, asks: Asks) {
+        let max_rounds = self.config.limits.ask_rounds;
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        running.rounds += 1;
+        let (revision, rounds, method) = (running.revision, running.rounds, running.call.method.clone());
+        let caps = running.call.params.meta(MetaKey::ClientCapabilities);
+        let caps = match revision.era() {
+            Era::Modern => caps.unwrap_or_default(),
+            Era::Legacy => self.shaken.as_ref().map_or_else(Bytes::new, |shaken| shaken.capabilities.clone()),
+        };
+        let caps = ClientCaps::read(&caps);
+        if !method.may_ask() {
+            return self.finish(key, Err(Fault::internal(format!("{method} cannot ask for input"))));
+        }
+        if rounds > max_rounds {
+            return self.finish(key, Err(Fault::internal("the call asked for input too often")));
+        }
+        if let Some(required) = asks.entries.iter().find_map(|(_, ask)| caps.lacks(ask, revision)) {
+            return self.finish(key, Err(Fault::missing_capability(&required)));
+        }
+        match revision.era() {
+            Era::Modern => {
+                let result = era::input_required(&asks, revision, &self.config);
+                let Some(running) = self.inbound.remove(key) else { return };
+                self.reply(running.lane, running.batch, Some(running.call.id), revision, Ok(result));
+                self.drained();
+            }
+            Era::Legacy => self.ask_by_calls(key, asks, revision),
+        }
+    }
+
+    fn ask_by_calls(&mut self, key: CallKey, asks: Asks, revision: Revision) {
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let lane = running.lane;
+        running.round = Some(Round { waiting: asks.entries.len(), answers: Answers::new() });
+        if asks.entries.is_empty() {
+            return self.next_round(key);
+        }
+        for (name, ask) in asks.entries {
+            let params = revision.dress_ask(&ask);
+            self.call_peer(lane, Purpose::Ask { key, name }, ask.method, params, revision);
+        }
+    }
+
+    /// One ask was answered. When all are, the handler goes on.
+    pub(super) fn ask_answered(&mut self, key: CallKey, name: Box<str>, outcome: Result<Bytes, Fault>) {
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let Some(round) = &mut running.round else { return };
+        round.answers.push((name, outcome));
+        round.waiting = round.waiting.saturating_sub(1);
+        if round.waiting == 0 {
+            self.next_round(key);
+        }
+    }
+
+    fn next_round(&mut self, key: CallKey) {
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let Some(round) = running.round.take() else { return };
+        let call = running.call.clone();
+        let progress =
+            if call.params.meta(MetaKey::ProgressToken).is_some() { Wanted::Yes } else { Wanted::No };
+        let (revision, log_level) = (running.revision, running.log_level);
+        self.event(Event::Called(Called {
+            key,
+            call,
+            revision,
+            answers: Some(round.answers),
+            log_level,
+            progress,
+        }));
+    }
+
+    /// Progress of a running call: only if wanted, only upwards, only so often.
+    pub(super) fn progress(&mut self, key: CallKey, progress: Progress) {
+        let (now, max) = (self.now, self.config.limits.progress_per_second);
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        if running.call.params.meta(MetaKey::ProgressToken).is_none() || !progress.progress.is_finite() {
+            return;
+        }
+        let pace = &mut running.pace;
+        if pace.last.is_some_and(|last| progress.progress <= last) {
+            return;
+        }
+        pace.last = Some(progress.progress);
+        if now.since(pace.window) >= Duration::from_secs(1) {
+            pace.window = now;
+            pace.sent = 0;
+        }
+        if pace.sent >= max {
+            pace.held = Some(progress);
+            let due = pace.window + Duration::from_secs(1);
+            return self.ring_by(due);
+        }
+        pace.sent += 1;
+        pace.held = None;
+        self.send_progress(key, &progress);
+    }
+
+    fn send_progress(&mut self, key: CallKey, progress: &Progress) {
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let Some(token) = running.call.params.meta(MetaKey::ProgressToken) else { return };
+        let (lane, revision) = (running.lane, running.revision);
+        let mut params = Vec::with_capacity(96);
+        params.extend_from_slice(b"{\"progressToken\":");
+        params.extend_from_slice(&token);
+        params.extend_from_slice(b",\"progress\":");
+        number(progress.progress, &mut params);
+        if let Some(total) = progress.total.filter(|total| total.is_finite()) {
+            params.extend_from_slice(b",\"total\":");
+            number(total, &mut params);
+        }
+        if let Some(message) = progress.message.as_ref().filter(|_| gates(revision).progress_message) {
+            params.extend_from_slice(b",\"message\":");
+            write::string(message, &mut params);
+        }
+        params.push(b'}');
+        self.send_note(lane, Method::Progress, Some(Bytes::from(params)));
+    }
+
+    /// Sends what the pace held back, its second being over.
+    pub(super) fn release_progress(&mut self) {
+        for key in self.inbound.keys() {
+            let now = self.now;
+            let due = self.inbound.get_mut(key).is_some_and(|running| {
+                running.pace.held.is_some() && now >= running.pace.window + Duration::from_secs(1)
+            });
+            if due {
+                self.release_held(key);
+            }
+        }
+    }
+
+    /// The newest progress goes out before the reply does.
+    fn release_held(&mut self, key: CallKey) {
+        let now = self.now;
+        let held = self.inbound.get_mut(key).and_then(|running| {
+            let held = running.pace.held.take()?;
+            running.pace.window = now;
+            running.pace.sent = 1;
+            Some(held)
+        });
+        if let Some(held) = held {
+            self.send_progress(key, &held);
+        }
+    }
+
+    pub(super) fn earliest_progress(&self) -> Option<Moment> {
+        let held = self.inbound.iter().filter(|running| running.pace.held.is_some());
+        held.map(|running| running.pace.window + Duration::from_secs(1)).min()
+    }
+
+    /// A log note: on its call's lane and by its call's level; legacy ones also without a call.
+    pub(super) fn log(&mut self, key: Option<CallKey>, level: LogLevel, params: Bytes) {
+        if !self.server.logging {
+            return;
+        }
+        let running = key.and_then(|key| self.inbound.get_mut(key));
+        let (lane, wanted) = match running {
+            Some(running) if running.revision.era() == Era::Modern => (running.lane, running.log_level),
+            Some(running) => (running.lane, Some(self.log_level.unwrap_or(LogLevel::Info))),
+            None if key.is_some() => return,
+            None => (LaneId::MAIN, self.shaken.as_ref().map(|_| self.log_level.unwrap_or(LogLevel::Info))),
+        };
+        if wanted.is_some_and(|wanted| level >= wanted) {
+            self.send_note(lane, Method::Message, Some(params));
+        }
+    }
+
+    /// A reply, its fault in the words of the revision.
+    pub(super) fn reply(
+        &mut self,
+        lane: LaneId,
+        batch: Option<BatchKey>,
+        id: Option<CallId>,
+        revision: Revision,
+        outcome: Result<Bytes, Fault>,
+    ) {
+        let outcome = outcome.map_err(|fault| revision.seal_fault(fault));
+        let reply = Envelope::Reply(Reply { id, outcome });
+        match batch {
+            None => self.send(lane, Outgoing::One(reply), lane != LaneId::MAIN),
+            Some(batch) => {
+                let done = self.batches.answer(batch, reply);
+                self.flush_batch(done);
+            }
+        }
+    }
+
+    /// A fault that already speaks for its era, such as the refusal of a revision.
+    fn reply_as_is(
+        &mut self,
+        lane: LaneId,
+        batch: Option<BatchKey>,
+        id: CallId,
+        revision: Revision,
+        fault: Fault,
+    ) {
+        let revision = if fault.is_modern() { Revision::LATEST_MODERN } else { revision };
+        self.reply(lane, batch, Some(id), revision, Err(fault));
+    }
+
+    /// A reply to something whose id may not be readable.
+    pub(super) fn reply_unread(
+        &mut self,
+        lane: LaneId,
+        batch: Option<BatchKey>,
+        id: Option<CallId>,
+        revision: Revision,
+        fault: Fault,
+    ) {
+        let null = id.is_none() && gates(revision).unread_id == UnreadId::Null;
+        if !null {
+            return self.reply(lane, batch, id, revision, Err(fault));
+        }
+        let mut raw = b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":".to_vec();
+        write::fault(&fault, &mut raw);
+        raw.push(b'}');
+        match batch {
+            None => self.send(lane, Outgoing::Raw(Bytes::from(raw)), lane != LaneId::MAIN),
+            Some(_) => self.reply(lane, batch, None, revision, Err(fault)),
+        }
+    }
+
+    pub(super) fn flush_batch(&mut self, done: Option<(LaneId, Vec<Envelope>)>) {
+        if let Some((lane, replies)) = done
+            && !replies.is_empty()
+        {
+            self.send(lane, Outgoing::Batch(replies), lane != LaneId::MAIN);
+        }
+    }
+
+    pub(super) fn send_note(&mut self, lane: LaneId, method: Method, params: Option<Bytes>) {
+        let params = params.map_or_else(Params::none, Params::outgoing);
+        self.send(lane, Outgoing::One(Envelope::Note(Note { method, params })), false);
+    }
+}
+
+/// A number as JSON: whole ones without a fraction, since some peers read integers only.
+fn number(value: f64, out: &mut Vec<u8>) {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        out.extend_from_slice((value as i64).to_string().as_bytes());
+    } else {
+        out.extend_from_slice(value.to_string().as_bytes());
+    }
+}
+
+/// Batches whose replies are being collected.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    open: BTreeMap<BatchKey, Collected>,
+    minted: u64,
+}
+
+#[derive(Debug)]
+struct Collected {
+    lane: LaneId,
+    waiting: usize,
+    replies: Vec<Envelope>,
+    sealed: bool,
+}
+
+impl Batches {
+    pub(super) fn open(&mut self, lane: LaneId) -> BatchKey {
+        self.minted += 1;
+        let key = BatchKey(self.minted);
+        self.open.insert(key, Collected { lane, waiting: 0, replies: Vec::new(), sealed: false });
+        key
+    }
+
+    fn add_call(&mut self, key: BatchKey) {
+        if let Some(batch) = self.open.get_mut(&key) {
+            batch.waiting += 1;
+        }
+    }
+
+    fn answer(&mut self, key: BatchKey, reply: Envelope) -> Option<(LaneId, Vec<Envelope>)> {
+        let batch = self.open.get_mut(&key)?;
+        batch.replies.push(reply);
+        if batch.sealed {
+            batch.waiting = batch.waiting.saturating_sub(1);
+        }
+        self.take_if_done(key)
+    }
+
+    /// A call of the batch was cancelled: there will be no reply to it.
+    pub(super) fn drop_call(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
+        let batch = self.open.get_mut(&key)?;
+        batch.waiting = batch.waiting.saturating_sub(1);
+        self.take_if_done(key)
+    }
+
+    /// All entries are in.
+    pub(super) fn seal(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
+        self.open.get_mut(&key)?.sealed = true;
+        self.take_if_done(key)
+    }
+
+    fn take_if_done(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
+        let batch = self.open.get(&key)?;
+        if !batch.sealed || batch.waiting > 0 {
+            return None;
+        }
+        self.open.remove(&key).map(|batch| (batch.lane, batch.replies))
+    }
+}

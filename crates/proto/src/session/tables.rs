@@ -1,0 +1,272 @@
+//! The tables of calls in flight, both directions. Bounded by their users, empty at rest.
+//!
+//! A call of the peer lives in a slot and is named by slot and generation, so handlers find it
+//! without hashing; its wire id is looked up only for cancels and duplicates.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use bytes::Bytes;
+
+use super::event::{Answers, CallKey, CallOptions, LaneId, LogLevel, Progress, Ticket};
+use crate::era::Revision;
+use crate::jsonrpc::envelope::Call;
+use crate::jsonrpc::id::CallId;
+use crate::method::Method;
+use crate::moment::Moment;
+
+/// A map with a cheap hash. Peers choose ids, but tables are small and bounded, so a peer that
+/// makes them collide slows down nobody but itself.
+pub(super) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
+
+/// Multiply and rotate, a word at a time.
+#[derive(Default)]
+pub(super) struct FastHasher(u64);
+
+impl Hasher for FastHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_i64(&mut self, word: i64) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(u64::from(byte));
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn write_isize(&mut self, word: isize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A call of the peer that runs here.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) call: Call,
+    pub(super) lane: LaneId,
+    pub(super) revision: Revision,
+    pub(super) log_level: Option<LogLevel>,
+    pub(super) batch: Option<BatchKey>,
+    pub(super) rounds: usize,
+    pub(super) round: Option<Round>,
+    pub(super) pace: Pace,
+}
+
+/// Asks that a legacy client has yet to answer.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) waiting: usize,
+    pub(super) answers: Answers,
+}
+
+/// The progress of one call: increasing, and no faster than the limit.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    pub(super) last: Option<f64>,
+    pub(super) window: Moment,
+    pub(super) sent: u32,
+    pub(super) held: Option<Progress>,
+}
+
+/// Names a batch that is being answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct BatchKey(pub(super) u64);
+
+/// Calls of the peer.
+#[derive(Debug, Default)]
+pub(super) struct Inbound {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_id: FastMap<CallId, CallKey>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    running: Option<Running>,
+}
+
+impl Inbound {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn find(&self, id: &CallId) -> Option<CallKey> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn insert(&mut self, running: Running) -> CallKey {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, running: None });
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[index as usize];
+        let key = CallKey(u64::from(slot.generation) << 32 | u64::from(index));
+        self.by_id.insert(running.call.id.clone(), key);
+        slot.running = Some(running);
+        key
+    }
+
+    pub(super) fn get_mut(&mut self, key: CallKey) -> Option<&mut Running> {
+        let slot = self.slots.get_mut(key.0 as u32 as usize)?;
+        if u64::from(slot.generation) != key.0 >> 32 {
+            return None;
+        }
+        slot.running.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, key: CallKey) -> Option<Running> {
+        self.get_mut(key)?;
+        let index = key.0 as u32;
+        let slot = &mut self.slots[index as usize];
+        let running = slot.running.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+        self.by_id.remove(&running.call.id);
+        Some(running)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.slots.iter().filter_map(|slot| slot.running.as_ref())
+    }
+
+    pub(super) fn keys(&self) -> Vec<CallKey> {
+        let mut keys: Vec<_> = self.by_id.values().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+/// Why we call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Purpose {
+    /// Someone on our side wants the result.
+    Call(Ticket),
+    /// To find out the era.
+    Probe,
+    /// To shake hands.
+    Handshake,
+    /// A handler of ours needs input.
+    Ask {
+        /// The call it serves.
+        key: CallKey,
+        /// The name of the ask.
+        name: Box<str>,
+    },
+    /// A standing interest of ours.
+    Listen(Ticket),
+    /// Part of a legacy interest of ours.
+    Subscribe(Ticket),
+    /// Nobody waits for the reply.
+    Errand,
+}
+
+/// A call of ours that the peer has yet to answer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) purpose: Purpose,
+    pub(super) method: Method,
+    /// As the caller gave them, for a retry with answers.
+    pub(super) params: Option<Bytes>,
+    pub(super) options: CallOptions,
+    pub(super) revision: Option<Revision>,
+    /// Which of our frames it is.
+    pub(super) frame: u64,
+    pub(super) started: Moment,
+    pub(super) idle: Option<Moment>,
+    pub(super) total: Option<Moment>,
+    pub(super) rounds: usize,
+    pub(super) progress: Option<f64>,
+}
+
+/// How a finished call of ours ended, for telling late replies from foreign ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grave {
+    Answered,
+    GivenUp,
+}
+
+/// Calls of ours.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    pending: FastMap<i64, Pending>,
+    tickets: FastMap<u64, i64>,
+    graves: VecDeque<(i64, Grave)>,
+    minted: i64,
+}
+
+impl Outbound {
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A new wire id. Integers from one, never reused.
+    pub(super) fn mint(&mut self) -> i64 {
+        self.minted += 1;
+        self.minted
+    }
+
+    pub(super) fn insert(&mut self, id: i64, pending: Pending) {
+        if let Purpose::Call(ticket) | Purpose::Listen(ticket) = pending.purpose {
+            self.tickets.insert(ticket.0, id);
+        }
+        self.pending.insert(id, pending);
+    }
+
+    pub(super) fn id_of(&self, ticket: Ticket) -> Option<i64> {
+        self.tickets.get(&ticket.0).copied()
+    }
+
+    pub(super) fn get_mut(&mut self, id: i64) -> Option<&mut Pending> {
+        self.pending.get_mut(&id)
+    }
+
+    pub(super) fn remove(&mut self, id: i64, grave: Grave, max_graves: usize) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        if let Purpose::Call(ticket) | Purpose::Listen(ticket) = pending.purpose {
+            self.tickets.remove(&ticket.0);
+        }
+        while self.graves.len() >= max_graves.max(1) {
+            self.graves.pop_front();
+        }
+        self.graves.push_back((id, grave));
+        Some(pending)
+    }
+
+    pub(super) fn grave(&self, id: i64) -> Option<Grave> {
+        self.graves.iter().rev().find(|(buried, _)| *buried == id).map(|(_, grave)| *grave)
+    }
+
+    /// The only call in flight, if there is exactly one.
+    pub(super) fn only(&self) -> Option<i64> {
+        if self.pending.len() == 1 { self.pending.keys().next().copied() } else { None }
+    }
+
+    pub(super) fn ids(&self) -> Vec<i64> {
+        let mut ids: Vec<_> = self.pending.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&i64, &Pending)> {
+        self.pending.iter()
+    }
+}
