@@ -125,7 +125,7 @@ enum Data {
 }
 
 /// An `event` or `id` value has its own bound, so that data may use all of the event's. Ids come
-/// back to the peer in a header, and servers refuse headers longer than this.
+/// back to the peer in a header, and many servers refuse headers longer than this.
 const FIELD_BYTES: usize = 8 << 10;
 
 impl SseDecoder {
@@ -196,8 +196,7 @@ impl SseDecoder {
         let event = SseEvent {
             kind: mem::take(&mut self.kind),
             data: mem::take(&mut self.data).joined().unwrap_or_default(),
-            // The id of an event that was not dispatched must not be resumed after.
-            id: mem::replace(&mut self.id, self.last_id.clone()),
+            id: self.id.clone(),
         };
         match mem::replace(&mut self.size, Size::Fits) {
             Size::Oversize => Some(SseItem::Oversize { bytes }),
