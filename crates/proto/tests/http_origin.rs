@@ -1,5 +1,8 @@
 //! Host and Origin: who may talk to a server.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
+#![allow(clippy::type_complexity)] // rows of tables are tuples
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cardan_proto::http::origin::{Allow, BadRule, Denied, Ports};

@@ -1,5 +1,8 @@
 //! Tool parameters mirrored to headers: annotations, derived headers, comparison.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests too
+#![allow(clippy::type_complexity)] // rows of tables are tuples
+
 use cardan_proto::http::headers::Malformed;
 use cardan_proto::http::param::{Kind, Mirrors, Mismatch, Reason, UnfitReason, sift};
 use cardan_proto::http::value::BadValue;

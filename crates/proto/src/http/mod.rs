@@ -11,10 +11,17 @@
 
 mod codes;
 
+pub mod agree;
 pub mod authority;
+pub mod challenge;
+pub mod era;
 pub mod headers;
+pub mod ingress;
 pub mod origin;
 pub mod param;
+pub mod redirect;
+pub mod status;
+pub mod url;
 pub mod value;
 
 use crate::limits::Limits;

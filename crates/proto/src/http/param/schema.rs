@@ -6,7 +6,7 @@ use ::http::HeaderName;
 use serde_json::{Map, Value};
 
 use super::{Defect, Kind, Mirror, Reason, pointer};
-use crate::http::headers::MCP_PARAM_PREFIX;
+use crate::http::headers::{MCP_PARAM_PREFIX, is_token_byte};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -172,9 +172,4 @@ fn kind_of(declared: Option<&Value>) -> Result<Kind, Reason> {
         "number" => Err(Reason::Number),
         _ => Err(Reason::NotScalar),
     }
-}
-
-/// RFC 9110, 5.6.2.
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
