@@ -163,7 +163,7 @@ fn cross_site_fetch_is_refused_unless_the_page_is_allowed() {
     assert_eq!(with("none", None), Ok(()));
 }
 
-/// T1, HTTP-4: beyond loopback, names must be given, and no address stands for all.
+/// T1: beyond loopback, names must be given, and no address stands for all.
 #[test]
 fn rules_are_refused_before_they_can_be_too_wide() {
     let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -147,7 +147,7 @@ mod tests {
         Markers { meta_version: Some("new"), method: Some(method) }
     }
 
-    /// VER-34, VER-35, HTL-27, HTL-28, HTL-31, HTM-6, HTM-19: the decision table of a server
+    /// VER-34, HTL-31, HTM-6, HTM-19: the decision table of a server
     /// with both eras.
     #[test]
     fn both_eras_on_one_endpoint() {
