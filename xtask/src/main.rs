@@ -1,2 +1,57 @@
-//! Cardan's chores.
-fn main() {}
+//! Cardan's chores. `cargo xtask` lists them.
+
+mod args;
+mod chores;
+mod coverage;
+mod fuzz;
+mod lex;
+mod mention;
+mod peers;
+mod rows;
+mod run;
+mod scan;
+mod scope;
+mod test;
+mod tidy;
+mod walk;
+
+use std::{env, process::ExitCode};
+
+use crate::args::Args;
+
+const HELP: &str = "\
+cargo xtask <chore>
+
+  test                                    set up the peers, run every test
+  coverage-of-requirements [--open] [--area A]
+                                          rows of docs/requirements with a test; A is a mark or an area
+  tidy                                    rules that no compiler checks
+  fuzz [--seconds N] [--runs N] [--target T]
+                                          feed the fuzz targets
+  sim [--seeds N]                         simulate sessions in a lossy world
+  bench core                              measure the core
+";
+
+fn main() -> ExitCode {
+    let mut args = Args::new(env::args().skip(1));
+    let done = match args.word().as_deref() {
+        Some("test") => test::run(args),
+        Some("coverage-of-requirements") => coverage::run(args),
+        Some("tidy") => tidy::run(args),
+        Some("fuzz") => fuzz::run(args),
+        Some("sim") => chores::sim(args),
+        Some("bench") => chores::bench(args),
+        Some(other) => Err(anyhow::anyhow!("`{other}` is not a chore\n\n{HELP}")),
+        None => {
+            run::show(HELP);
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
