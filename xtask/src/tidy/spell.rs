@@ -23,21 +23,11 @@ pub(super) fn has_word(code: &str, word: &str) -> bool {
         .any(|(at, _)| !code[..at].ends_with(part) && !code[at + word.len()..].starts_with(part))
 }
 
-/// `20dd-dd-dd`, not as part of a longer number.
-pub(super) fn has_revision(literal: &str) -> bool {
-    let bytes = literal.as_bytes();
-    let shaped = |window: &[u8]| {
-        window.starts_with(b"20")
-            && window
-                .iter()
-                .enumerate()
-                .all(|(at, byte)| if at == 4 || at == 7 { *byte == b'-' } else { byte.is_ascii_digit() })
-    };
-    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
-    bytes
-        .windows(10)
-        .enumerate()
-        .any(|(at, window)| shaped(window) && !digit(at.checked_sub(1)) && !digit(Some(at + 10)))
+/// `20dd-dd-dd` and nothing else; a sentence may cite the revision it comes from.
+pub(super) fn is_revision(literal: &str) -> bool {
+    let fits =
+        |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    literal.len() == 10 && literal.starts_with("20") && literal.bytes().enumerate().all(fits)
 }
 
 /// The name of a method, whole.
