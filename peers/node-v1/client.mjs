@@ -1,0 +1,76 @@
+// Client on the TypeScript SDK v1, which knows the legacy era only.
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+
+import { Notes, answers, parseArgs, run } from '../script.mjs';
+
+class Peer {
+  notes = new Notes();
+  client = new Client(
+    { name: 'peer-node-v1', version: '1.0.0' },
+    { capabilities: { elicitation: {}, sampling: {}, roots: {} } },
+  );
+
+  constructor([command, ...args]) {
+    this.transport = new StdioClientTransport({ command, args, env: process.env });
+    // The SDK tells the negotiated revision to transports that ask for it, and to no one else.
+    this.transport.setProtocolVersion = version => (this.version = version);
+    const { client, notes } = this;
+    client.setRequestHandler(ElicitRequestSchema, request => answers.elicit(request.params));
+    client.setRequestHandler(CreateMessageRequestSchema, () => answers.sample());
+    client.setRequestHandler(ListRootsRequestSchema, () => answers.roots());
+    client.setNotificationHandler(LoggingMessageNotificationSchema, note => notes.arrived('log', note));
+    client.setNotificationHandler(ToolListChangedNotificationSchema, note => notes.arrived('tools', note));
+  }
+
+  async connect() {
+    await this.client.connect(this.transport);
+    return { version: this.version, era: 'legacy', server: this.client.getServerVersion()?.name };
+  }
+
+  async listTools() {
+    const items = [];
+    let pages = 0;
+    let cursor;
+    do {
+      const page = await this.client.listTools({ cursor });
+      items.push(...page.tools);
+      cursor = page.nextCursor;
+      pages += 1;
+    } while (cursor !== undefined);
+    return { items, pages };
+  }
+
+  call(name, args, options) {
+    return this.client.callTool({ name, arguments: args }, undefined, options);
+  }
+
+  async callLogged(name, args) {
+    const offered = this.client.getServerCapabilities()?.logging !== undefined;
+    if (offered) await this.client.setLoggingLevel('info');
+    await this.call(name, args);
+    return offered ? 'set' : 'not offered';
+  }
+
+  async listen() {
+    return async () => {};
+  }
+
+  ping() {
+    return this.client.ping();
+  }
+
+  close() {
+    return this.client.close();
+  }
+}
+
+await run(new Peer(parseArgs(['legacy']).command));

@@ -1,0 +1,124 @@
+// Server on the TypeScript SDK v2, which serves both eras from one factory.
+//
+// Tools that ask the client something return `inputRequired(...)`: in the
+// modern era the client retries with its answers, in the legacy era the SDK
+// makes the calls itself and runs the handler again.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { z } from 'zod';
+
+const text = value => ({ content: [{ type: 'text', text: value }] });
+
+function addPlainTools(server) {
+  const message = z.object({ message: z.string() });
+  server.registerTool('echo', { inputSchema: message }, args => text(args.message));
+
+  server.registerTool('fail', { inputSchema: message }, args => ({ ...text(args.message), isError: true }));
+
+  server.registerTool(
+    'add',
+    {
+      inputSchema: z.object({ a: z.number(), b: z.number() }),
+      outputSchema: z.object({ sum: z.number() }),
+    },
+    ({ a, b }) => ({ ...text(String(a + b)), structuredContent: { sum: a + b } }),
+  );
+
+  server.registerTool(
+    'slow',
+    { inputSchema: z.object({ steps: z.number().int(), delay_ms: z.number().int() }) },
+    slow,
+  );
+}
+
+async function slow({ steps, delay_ms }, { mcpReq }) {
+  const progressToken = mcpReq._meta?.progressToken;
+  for (let step = 1; step <= steps; step += 1) {
+    await sleep(delay_ms, undefined, { signal: mcpReq.signal }).catch(error => {
+      process.stderr.write('cancelled\n');
+      throw error;
+    });
+    if (progressToken !== undefined) {
+      const params = { progressToken, progress: step, total: steps };
+      await mcpReq.notify({ method: 'notifications/progress', params });
+    }
+  }
+  return text('done');
+}
+
+function addAskingTools(server) {
+  server.registerTool('ask', { inputSchema: z.object({ question: z.string() }) }, ({ question }, { mcpReq }) => {
+    const got = inputResponse(mcpReq.inputResponses, 'answer');
+    if (got.kind === 'elicit') {
+      if (got.action === 'accept') return text(String(got.content?.answer));
+      return text(got.action === 'decline' ? 'declined' : 'cancelled');
+    }
+    const requestedSchema = z.object({ answer: z.string() });
+    return inputRequired({ inputRequests: { answer: inputRequired.elicit({ message: question, requestedSchema }) } });
+  });
+
+  server.registerTool('sample', { inputSchema: z.object({ prompt: z.string() }) }, ({ prompt }, { mcpReq }) => {
+    const got = inputResponse(mcpReq.inputResponses, 'sample');
+    if (got.kind === 'sampling') return text(got.result.content.text);
+    const messages = [{ role: 'user', content: { type: 'text', text: prompt } }];
+    return inputRequired({ inputRequests: { sample: inputRequired.createMessage({ messages, maxTokens: 100 }) } });
+  });
+
+  server.registerTool('roots', { inputSchema: z.object({}) }, (_, { mcpReq }) => {
+    const got = inputResponse(mcpReq.inputResponses, 'roots');
+    if (got.kind === 'roots') return text(got.roots.map(root => root.uri).join('\n'));
+    return inputRequired({ inputRequests: { roots: inputRequired.listRoots() } });
+  });
+}
+
+function addNotingTools(server) {
+  server.registerTool(
+    'note',
+    { inputSchema: z.object({ level: z.string(), message: z.string() }) },
+    async ({ level, message }, { mcpReq }) => {
+      await mcpReq.log(level, message, 'demo');
+      return text('noted');
+    },
+  );
+
+  server.registerTool(
+    'change',
+    { inputSchema: z.object({ what: z.enum(['tools', 'resources', 'prompts']) }) },
+    ({ what }) => {
+      if (what === 'tools') server.sendToolListChanged();
+      if (what === 'resources') server.sendResourceListChanged();
+      if (what === 'prompts') server.sendPromptListChanged();
+      return text('changed');
+    },
+  );
+}
+
+function addResourcesAndPrompts(server) {
+  const plain = { mimeType: 'text/plain' };
+  server.registerResource('clock', 'demo://clock', plain, uri => ({
+    contents: [{ uri: uri.href, ...plain, text: new Date().toISOString() }],
+  }));
+
+  const template = new ResourceTemplate('demo://file/{name}', { list: undefined });
+  server.registerResource('file', template, plain, (uri, { name }) => ({
+    contents: [{ uri: uri.href, ...plain, text: `file ${name}` }],
+  }));
+
+  const names = ['Ada', 'Alan', 'Grace'];
+  const name = completable(z.string(), prefix => names.filter(known => known.startsWith(prefix)));
+  server.registerPrompt('greet', { argsSchema: z.object({ name }) }, args => ({
+    messages: [{ role: 'user', content: { type: 'text', text: `Please greet ${args.name}.` } }],
+  }));
+}
+
+serveStdio(() => {
+  const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities: { logging: {} } });
+  addPlainTools(server);
+  addAskingTools(server);
+  addNotingTools(server);
+  addResourcesAndPrompts(server);
+  return server;
+});
