@@ -1,0 +1,121 @@
+"""Server on the Python SDK v1, which knows the legacy era only."""
+
+import sys
+from datetime import datetime, timezone
+from typing import Literal
+
+import anyio
+from mcp import types
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.server.fastmcp.exceptions import ToolError
+from pydantic import BaseModel
+
+mcp = FastMCP("peer-python-v1", log_level="WARNING")
+
+
+class Sum(BaseModel):
+    sum: int
+
+
+class Answer(BaseModel):
+    answer: str
+
+
+@mcp.tool(structured_output=False)
+def echo(message: str) -> str:
+    return message
+
+
+@mcp.tool()
+def add(a: int, b: int) -> Sum:
+    return Sum(sum=a + b)
+
+
+@mcp.tool(structured_output=False)
+async def slow(steps: int, delay_ms: int, ctx: Context) -> str:
+    try:
+        for step in range(1, steps + 1):
+            await anyio.sleep(delay_ms / 1000)
+            await ctx.report_progress(step, steps)
+    except anyio.get_cancelled_exc_class():
+        print("cancelled", file=sys.stderr, flush=True)
+        raise
+    return "done"
+
+
+@mcp.tool(structured_output=False)
+def fail(message: str) -> str:
+    raise ToolError(message)
+
+
+@mcp.tool(structured_output=False)
+async def ask(question: str, ctx: Context) -> str:
+    outcome = await ctx.elicit(question, Answer)
+    match outcome.action:
+        case "accept":
+            return outcome.data.answer
+        case "decline":
+            return "declined"
+        case "cancel":
+            return "cancelled"
+
+
+@mcp.tool(structured_output=False)
+async def sample(prompt: str, ctx: Context) -> str:
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=prompt))
+    result = await ctx.session.create_message([message], max_tokens=100)
+    return result.content.text
+
+
+@mcp.tool(structured_output=False)
+async def roots(ctx: Context) -> str:
+    return "\n".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+
+
+@mcp.tool(structured_output=False)
+async def note(level: types.LoggingLevel, message: str, ctx: Context) -> str:
+    # The context's own `log` takes four of the eight levels; its session takes all.
+    await ctx.session.send_log_message(level, message, logger="demo", related_request_id=ctx.request_id)
+    return "noted"
+
+
+@mcp.tool(structured_output=False)
+async def change(what: Literal["tools", "resources", "prompts"], ctx: Context) -> str:
+    match what:
+        case "tools":
+            await ctx.session.send_tool_list_changed()
+        case "resources":
+            await ctx.session.send_resource_list_changed()
+        case "prompts":
+            await ctx.session.send_prompt_list_changed()
+    return "changed"
+
+
+@mcp.resource("demo://clock", mime_type="text/plain")
+def clock() -> str:
+    return datetime.now(timezone.utc).isoformat()
+
+
+@mcp.resource("demo://file/{name}", mime_type="text/plain")
+def file(name: str) -> str:
+    return f"file {name}"
+
+
+@mcp.prompt()
+def greet(name: str) -> str:
+    return f"Please greet {name}."
+
+
+@mcp.completion()
+async def complete(
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None,
+) -> types.Completion | None:
+    if isinstance(ref, types.PromptReference) and ref.name == "greet":
+        names = ["Ada", "Alan", "Grace"]
+        return types.Completion(values=[name for name in names if name.startswith(argument.value)])
+    return None
+
+
+mcp.run("stdio")
