@@ -21,6 +21,8 @@ class Peer {
 
   constructor([command, ...args]) {
     this.transport = new StdioClientTransport({ command, args, env: process.env });
+    // The SDK keeps a handler that was there before it connects, and calls both.
+    this.transport.onmessage = message => this.onWire?.(message);
     // The SDK tells the negotiated revision to transports that ask for it, and to no one else.
     this.transport.setProtocolVersion = version => (this.version = version);
     const { client, notes } = this;

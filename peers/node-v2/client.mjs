@@ -15,6 +15,8 @@ class Peer {
 
   constructor({ era, command: [command, ...args] }) {
     this.transport = new StdioClientTransport({ command, args, env: process.env });
+    // The SDK keeps a handler that was there before it connects, and calls both.
+    this.transport.onmessage = message => this.onWire?.(message);
     this.client = new Client(
       { name: 'peer-node-v2', version: '1.0.0' },
       {
