@@ -7,10 +7,20 @@
 //! Read in this order:
 //!
 //! * [`limits`]: every bound in the system.
+//! * [`codec`]: where one message ends and the next begins.
+//! * [`jsonrpc`]: bytes to calls, notes and replies, payloads left raw.
+//! * [`method`]: the one table of methods.
+//! * [`era`]: what a revision changes, and nobody else knows.
+//! * [`session`]: the protocol on one link, as one value.
+//! * [`finding`]: what a peer did wrong, told truthfully.
+//! * [`dialect`]: foreign wire forms, translated at the edge.
+//! * [`http`]: the rules of the HTTP bindings.
 
+pub mod codec;
 pub mod dialect;
 pub mod era;
 pub mod finding;
+pub mod http;
 pub mod jsonrpc;
 pub mod limits;
 pub mod method;
