@@ -1,1 +1,22 @@
-//! runtime, under construction.
+//! The async seam: one driver pumps one session over one link.
+//!
+//! Async lives here, in the links and in handlers; the protocol itself is plain values. Read in this
+//! order:
+//!
+//! * [`link`]: what a transport must do.
+//! * [`lines`]: the link over any pair of byte streams, one message per line.
+//! * [`service`]: what a server or client does with calls.
+//! * [`cx`]: what a handler holds.
+//! * [`peer`]: the handle through which our side calls the other.
+//! * [`driver`]: the loop.
+//! * [`memory`]: two ends of a link in one process.
+
+pub mod cx;
+pub mod driver;
+mod inbox;
+pub mod lines;
+pub mod link;
+pub mod memory;
+pub mod peer;
+pub mod service;
+mod tasks;

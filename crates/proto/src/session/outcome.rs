@@ -97,6 +97,8 @@ pub enum Refusal {
     NotInRevision(Revision),
     /// The params are not a JSON object.
     Params,
+    /// Too many bytes wait to be written.
+    Backlog,
 }
 
 /// Why a link ended.

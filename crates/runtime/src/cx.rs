@@ -1,0 +1,66 @@
+//! What a handler holds: progress, log notes, and the peer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_proto::era::Revision;
+use cardan_proto::session::event::{CallKey, Command, LogLevel, Progress, Wanted};
+
+use crate::inbox::{Inbox, Wish};
+use crate::peer::Peer;
+
+/// The context of one running call. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct CallCx {
+    key: CallKey,
+    revision: Revision,
+    progress: Wanted,
+    log_level: Option<LogLevel>,
+    inbox: Arc<Inbox>,
+}
+
+impl CallCx {
+    pub(crate) fn new(
+        key: CallKey,
+        revision: Revision,
+        progress: Wanted,
+        log_level: Option<LogLevel>,
+        inbox: Arc<Inbox>,
+    ) -> Self {
+        Self { key, revision, progress, log_level, inbox }
+    }
+
+    /// The revision of this call.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Does the caller want to hear of progress?
+    #[must_use]
+    pub fn wants_progress(&self) -> bool {
+        self.progress == Wanted::Yes
+    }
+
+    /// Tells the caller how far the work is. Must increase; what the caller did not ask for is not sent.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if self.progress == Wanted::Yes {
+            let progress = Progress { progress, total, message: message.map(str::to_owned) };
+            self.inbox.put(Wish::Command(Command::Progress { key: self.key, progress }));
+        }
+    }
+
+    /// Sends a log note with this call. `params` is the note's object, level included.
+    pub fn log(&self, level: LogLevel, params: Bytes) {
+        let wanted = self.log_level.is_none_or(|wanted| level >= wanted);
+        if wanted {
+            self.inbox.put(Wish::Command(Command::Log { key: Some(self.key), level, params }));
+        }
+    }
+
+    /// The other side.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        Peer::new(Arc::clone(&self.inbox))
+    }
+}

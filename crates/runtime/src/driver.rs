@@ -1,0 +1,414 @@
+//! The loop: one task, one session, one link.
+//!
+//! Each turn takes what our side wants, polls handlers that were woken, reads what arrived, lets the
+//! session decide, and writes. Reading never waits for writing nor the other way round, so two peers
+//! that both send a lot cannot block each other.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::moment::Moment;
+use cardan_proto::session::Session;
+use cardan_proto::session::config::{Config, Role};
+use cardan_proto::session::event::{
+    Answer, Ask, AskKey, CallKey, Called, Cause, Command, Event, Input, Outcome, Output, Refusal, Ticket,
+};
+use tokio::time::{Instant, Sleep};
+
+use crate::cx::CallCx;
+use crate::inbox::{Inbox, Wish};
+use crate::link::{Link, Received};
+use crate::peer::{CallSlot, Happening, Peer, gone};
+use crate::service::Service;
+use crate::tasks::{Polled, Tasks};
+
+/// Pumps one session over one link. Poll it to the end: it returns why the link ended.
+#[must_use = "a driver does nothing unless polled"]
+pub struct Driver<L, S> {
+    link: L,
+    service: Arc<S>,
+    session: Session,
+    config: Arc<Config>,
+    inbox: Arc<Inbox>,
+    wishes: VecDeque<Wish>,
+    slots: HashMap<Ticket, Arc<CallSlot>>,
+    handlers: Tasks<CallKey, Answer>,
+    asks: Tasks<AskKey, Result<Bytes, Fault>>,
+    clock: Clock,
+    reading: Reading,
+    stalled_since: Option<(Moment, u64)>,
+    /// Notes dropped because the peer did not keep up.
+    dropped_notes: u64,
+    phase: Phase,
+}
+
+/// Monotonic time since the driver's start, and one timer for the next deadline.
+struct Clock {
+    start: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+    armed: Option<Moment>,
+}
+
+/// Whether there is more to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Open,
+    Ended,
+}
+
+/// Where the driver is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// The link is ending; it may know better why.
+    Ending(Cause),
+    /// Everyone was told; the link is being torn down.
+    Closing(Cause),
+}
+
+/// Frames taken in one turn before writing and handlers get theirs.
+const FRAMES_PER_TURN: usize = 64;
+
+/// What waits to be written before a turn stops to write it.
+const FLUSH_BYTES: usize = 16 << 10;
+
+impl<L: Link, S: Service> Driver<L, S> {
+    /// A driver and the handle to reach its peer through.
+    pub fn new(link: L, service: Arc<S>, config: Arc<Config>) -> (Self, Peer) {
+        let inbox = Arc::new(Inbox::default());
+        let peer = Peer::new(Arc::clone(&inbox));
+        let mut session = Session::new(Arc::clone(&config), Moment::ZERO);
+        session.handle(Moment::ZERO, Input::Local(Command::Open));
+        let driver = Self {
+            link,
+            service,
+            session,
+            config,
+            inbox,
+            wishes: VecDeque::new(),
+            slots: HashMap::new(),
+            handlers: Tasks::new(),
+            asks: Tasks::new(),
+            clock: Clock { start: Instant::now(), timer: None, armed: None },
+            reading: Reading::Open,
+            stalled_since: None,
+            dropped_notes: 0,
+            phase: Phase::Running,
+        };
+        (driver, peer)
+    }
+
+    /// The session, for who wants to look at it after the end.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Notes that were dropped because the peer did not take our bytes.
+    pub fn dropped_notes(&self) -> u64 {
+        self.dropped_notes
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.session.handle(self.clock.now(), input);
+    }
+
+    fn local(&mut self, command: Command) {
+        self.handle(Input::Local(command));
+    }
+
+    /// What our side wants.
+    fn take_wishes(&mut self, cx: &Context<'_>) -> bool {
+        let mut wishes = std::mem::take(&mut self.wishes);
+        self.inbox.take(&mut wishes, cx);
+        let any = !wishes.is_empty();
+        while let Some(wish) = wishes.pop_front() {
+            match wish {
+                Wish::Command(command) => self.local(command),
+                Wish::Call(..) if self.phase != Phase::Running => refuse(wish, gone()),
+                Wish::Call(..) if self.link.queued() >= self.config.limits.outbox_bytes => {
+                    refuse(wish, Outcome::Refused(Refusal::Backlog));
+                }
+                Wish::Call(command, ticket, slot) => {
+                    self.slots.insert(ticket, slot);
+                    self.local(command);
+                }
+            }
+        }
+        self.wishes = wishes;
+        any
+    }
+
+    /// Handlers that were woken.
+    fn poll_handlers(&mut self, cx: &Context<'_>) -> bool {
+        let mut answers = Vec::new();
+        self.handlers.poll(cx, |key, polled| answers.push((key, polled)));
+        let mut replies = Vec::new();
+        self.asks.poll(cx, |ask, polled| replies.push((ask, polled)));
+        let any = !answers.is_empty() || !replies.is_empty();
+        for (key, polled) in answers {
+            self.local(Command::Answer { key, answer: answer_of(polled) });
+        }
+        for (ask, polled) in replies {
+            self.local(Command::AnswerAsk { ask, outcome: outcome_of(polled) });
+        }
+        any
+    }
+
+    /// What arrived. Stops after a share of frames so that handlers and writing get their turn.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+        for taken in 0..FRAMES_PER_TURN {
+            if self.reading == Reading::Ended || self.phase != Phase::Running {
+                return taken > 0;
+            }
+            // Write in between, so that both sides work at the same time. Whether or not the peer
+            // takes it, go on reading: the reply it waits for may be what we are about to read.
+            if self.link.queued() >= FLUSH_BYTES {
+                self.write(cx);
+            }
+            let Poll::Ready(received) = self.link.poll_recv(cx) else { return taken > 0 };
+            match received {
+                Received::Frame { lane, bytes } => self.handle(Input::Frame { lane, bytes }),
+                Received::Broken { lane, violation, excerpt } => {
+                    self.handle(Input::Broken { lane, violation, excerpt });
+                }
+                Received::ReadClosed => {
+                    self.reading = Reading::Ended;
+                    match self.config.role {
+                        // What runs is still answered.
+                        Role::Server => self.handle(Input::ReadClosed),
+                        // Nothing will be answered any more; the link may know why.
+                        Role::Client => self.end(Cause::ClosedByPeer),
+                    }
+                }
+                Received::Ended(cause) => {
+                    self.reading = Reading::Ended;
+                    self.end(cause);
+                }
+            }
+            self.obey(cx);
+        }
+        true
+    }
+
+    /// Does what the session wants done.
+    fn obey(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while let Some(output) = self.session.poll() {
+            any = true;
+            match output {
+                Output::Send { lane, message, .. } => {
+                    if message.is_droppable() && self.link.queued() >= self.config.limits.outbox_bytes {
+                        self.dropped_notes += 1;
+                    } else {
+                        self.link.put(lane, &message);
+                    }
+                }
+                Output::Event(event) => self.tell(event, cx),
+                Output::Close { cause } => self.end(cause),
+            }
+        }
+        any
+    }
+
+    fn tell(&mut self, event: Event, cx: &mut Context<'_>) {
+        match event {
+            Event::Called(called) => self.called(called, cx),
+            Event::Withdrawn { key, .. } => {
+                self.handlers.stop(key);
+                self.service.event(&event);
+            }
+            Event::Asked { ask, what, .. } => self.asked(ask, what, cx),
+            Event::AskWithdrawn { ask } => {
+                self.asks.stop(ask);
+            }
+            Event::Settled { ticket, outcome } => {
+                if let Some(slot) = self.slots.remove(&ticket) {
+                    slot.settle(outcome);
+                }
+            }
+            Event::Progressed { ticket, progress } => self.happen(ticket, Happening::Progress(progress)),
+            Event::Listening { ticket, interest } => self.happen(ticket, Happening::Listening(interest)),
+            Event::Changed { ticket, ref change } => {
+                if let Some(ticket) = ticket {
+                    self.happen(ticket, Happening::Change(change.clone()));
+                }
+                self.service.event(&event);
+            }
+            Event::Noted(note) => self.service.note(note),
+            Event::State(_) | Event::Logged { .. } | Event::Found(_) => self.service.event(&event),
+        }
+    }
+
+    fn happen(&self, ticket: Ticket, happening: Happening) {
+        if let Some(slot) = self.slots.get(&ticket) {
+            slot.happen(happening, self.config.limits.notes_queued);
+        }
+    }
+
+    fn called(&mut self, called: Called, cx: &mut Context<'_>) {
+        let key = called.key;
+        let inbox = Arc::clone(&self.inbox);
+        let call = CallCx::new(key, called.revision, called.progress, called.log_level, inbox);
+        let polled = match catch_unwind(AssertUnwindSafe(|| self.service.call(call, called))) {
+            Ok(handler) => self.handlers.start(key, handler, cx),
+            Err(_) => Some(Polled::Panicked),
+        };
+        if let Some(polled) = polled {
+            // Notes that the handler sent go out before its answer does.
+            self.take_wishes(cx);
+            self.local(Command::Answer { key, answer: answer_of(polled) });
+        }
+    }
+
+    fn asked(&mut self, ask: AskKey, what: Ask, cx: &mut Context<'_>) {
+        let polled = match catch_unwind(AssertUnwindSafe(|| self.service.ask(what))) {
+            Ok(handler) => self.asks.start(ask, handler, cx),
+            Err(_) => Some(Polled::Panicked),
+        };
+        if let Some(polled) = polled {
+            self.local(Command::AnswerAsk { ask, outcome: outcome_of(polled) });
+        }
+    }
+
+    /// Writes, and watches whether the peer takes it.
+    fn write(&mut self, cx: &mut Context<'_>) {
+        if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+            // A broken pipe is often the shadow of an end that reading will explain better.
+            if self.reading == Reading::Ended || self.link.queued() > 0 {
+                self.end(Cause::Io(error.to_string().into()));
+            }
+        }
+        let (queued, written) = (self.link.queued(), self.link.written());
+        self.session.written(written);
+        let limits = &self.config.limits;
+        if queued == 0 {
+            self.stalled_since = None;
+            return;
+        }
+        let now = self.clock.now();
+        let since = match self.stalled_since {
+            Some((since, at)) if at == written => since,
+            _ => now,
+        };
+        self.stalled_since = Some((since, written));
+        if now.since(since) >= limits.stall_timeout || queued > 2 * limits.outbox_bytes {
+            self.end(Cause::Stalled);
+        }
+    }
+
+    /// The first cause is the one that counts.
+    fn end(&mut self, cause: Cause) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Ending(cause);
+        }
+    }
+
+    /// The link is ending: ask it why, tell everyone, tear it down.
+    fn finish(&mut self, cx: &mut Context<'_>) -> Poll<Cause> {
+        if let Phase::Ending(cause) = &self.phase {
+            let Poll::Ready(cause) = self.link.poll_explain(cx, cause) else { return Poll::Pending };
+            self.phase = Phase::Closing(cause.clone());
+            self.session.written(self.link.written());
+            self.handle(Input::Closed { cause });
+            self.obey(cx);
+            self.handlers.clear();
+            self.asks.clear();
+            for wish in self.inbox.leave() {
+                refuse(wish, gone());
+            }
+            for (_, slot) in self.slots.drain() {
+                slot.settle(gone());
+            }
+        }
+        let Phase::Closing(cause) = &self.phase else { return Poll::Pending };
+        match self.link.poll_close(cx, cause) {
+            Poll::Ready(()) => Poll::Ready(cause.clone()),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        let stall = self.stalled_since.map(|(since, _)| since + self.config.limits.stall_timeout);
+        [self.session.deadline(), stall].into_iter().flatten().min()
+    }
+}
+
+impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
+    type Output = Cause;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
+        let this = self.get_mut();
+        loop {
+            if this.phase != Phase::Running {
+                return this.finish(cx);
+            }
+            let mut busy = this.obey(cx);
+            busy |= this.take_wishes(cx);
+            busy |= this.poll_handlers(cx);
+            busy |= this.obey(cx);
+            busy |= this.read(cx);
+            busy |= this.obey(cx);
+            this.write(cx);
+            if busy || this.phase != Phase::Running {
+                continue;
+            }
+            match this.deadline() {
+                Some(deadline) if this.clock.poll(deadline, cx).is_ready() => this.handle(Input::Tick),
+                _ => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl Clock {
+    fn now(&self) -> Moment {
+        Moment::after(self.start.elapsed())
+    }
+
+    /// Ready when `deadline` has come. The timer is armed only when the driver is about to sleep.
+    fn poll(&mut self, deadline: Moment, cx: &mut Context<'_>) -> Poll<()> {
+        if self.now() >= deadline {
+            return Poll::Ready(());
+        }
+        let at = self.start + deadline.elapsed();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if self.armed != Some(deadline) {
+            timer.as_mut().reset(at);
+            self.armed = Some(deadline);
+        }
+        match timer.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                self.armed = None;
+                Poll::Ready(())
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+fn refuse(wish: Wish, outcome: Outcome) {
+    if let Wish::Call(_, _, slot) = wish {
+        slot.settle(outcome);
+    }
+}
+
+fn answer_of(polled: Polled<Answer>) -> Answer {
+    match polled {
+        Polled::Ready(answer) => answer,
+        // What it said went to the panic hook: it may hold what the peer must not read.
+        Polled::Panicked => Answer::Fault(Fault::internal("the handler panicked")),
+    }
+}
+
+fn outcome_of(polled: Polled<Result<Bytes, Fault>>) -> Result<Bytes, Fault> {
+    match polled {
+        Polled::Ready(outcome) => outcome,
+        Polled::Panicked => Err(Fault::internal("the handler panicked")),
+    }
+}

@@ -1,0 +1,65 @@
+//! What a transport must do: deliver frames, take messages, and tell how it ended.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Violation;
+use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+
+/// One live attachment to a peer.
+///
+/// Reading and writing are independent: neither waits for the other, ever. A driver polls both from
+/// one task, so a link needs no locks and no tasks of its own.
+pub trait Link: Send + 'static {
+    /// The next thing from the peer. Not polled again after [`Received::Ended`].
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received>;
+
+    /// Takes a message to be written. Never waits; what waits is counted by [`Link::queued`].
+    fn put(&mut self, lane: LaneId, message: &Outgoing);
+
+    /// Writes what was put. Ready when nothing is left.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Bytes that wait to be written.
+    fn queued(&self) -> usize;
+
+    /// How many messages were written in full.
+    fn written(&self) -> u64;
+
+    /// The link has ended or is about to, for `cause` as far as is known. A link that may learn more,
+    /// such as how a child's process ended, waits briefly for it. Ready at once where there is nothing
+    /// to learn.
+    fn poll_explain(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<Cause> {
+        let _ = cx;
+        Poll::Ready(cause.clone())
+    }
+
+    /// Tears the link down, politely first, within bounds. Callers have their outcomes already.
+    fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()>;
+}
+
+/// Something from the peer.
+#[derive(Debug)]
+pub enum Received {
+    /// One message.
+    Frame {
+        /// The lane it came on.
+        lane: LaneId,
+        /// Its bytes.
+        bytes: Bytes,
+    },
+    /// Something that is no message.
+    Broken {
+        /// The lane it came on.
+        lane: LaneId,
+        /// What is wrong with it.
+        violation: Violation,
+        /// A piece of it.
+        excerpt: Box<str>,
+    },
+    /// The peer sends nothing more; it may still read.
+    ReadClosed,
+    /// The link is gone.
+    Ended(Cause),
+}

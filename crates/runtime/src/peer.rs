@@ -1,0 +1,210 @@
+//! The handle through which our side reaches the other. Cheap to clone, usable from any task.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{
+    CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Progress, Ticket,
+};
+
+use crate::inbox::{Inbox, Wish};
+
+/// A handle on one link.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    inbox: Arc<Inbox>,
+}
+
+impl Peer {
+    pub(crate) fn new(inbox: Arc<Inbox>) -> Self {
+        Self { inbox }
+    }
+
+    /// Calls the other side. `params` is a JSON object. The call is on its way when this returns;
+    /// dropping the handle before the outcome cancels it on the wire.
+    pub fn call(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> CallHandle {
+        let ticket = self.inbox.mint();
+        self.start(ticket, Command::Call(NewCall { ticket, method, params, options }))
+    }
+
+    /// Takes a standing interest. The handle's changes tell; dropping it ends the interest.
+    pub fn listen(&self, interest: Interest) -> CallHandle {
+        let ticket = self.inbox.mint();
+        self.start(ticket, Command::Listen { ticket, interest })
+    }
+
+    /// Tells the other side something.
+    pub fn note(&self, method: Method, params: Option<Bytes>) {
+        self.inbox.put(Wish::Command(Command::Note { method, params }));
+    }
+
+    /// Server: tells those who listen that something changed.
+    pub fn change(&self, change: Change) {
+        self.inbox.put(Wish::Command(Command::Change(change)));
+    }
+
+    /// Server: a log note outside any call.
+    pub fn log(&self, level: LogLevel, params: Bytes) {
+        self.inbox.put(Wish::Command(Command::Log { key: None, level, params }));
+    }
+
+    /// Client: the wanted log level, from now on.
+    pub fn set_level(&self, level: LogLevel) {
+        self.inbox.put(Wish::Command(Command::SetLevel(level)));
+    }
+
+    /// Ends the link when what runs is done.
+    pub fn close(&self, reason: impl Into<Cow<'static, str>>) {
+        self.inbox.put(Wish::Command(Command::Close { reason: reason.into() }));
+    }
+
+    /// Has the driver left?
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.inbox.is_gone()
+    }
+
+    fn start(&self, ticket: Ticket, command: Command) -> CallHandle {
+        let slot = Arc::new(CallSlot::default());
+        if !self.inbox.put(Wish::Call(command, ticket, Arc::clone(&slot))) {
+            slot.settle(gone());
+        }
+        CallHandle { ticket, slot, inbox: Arc::clone(&self.inbox) }
+    }
+}
+
+/// The outcome of what was never sent because the driver had left.
+pub(crate) fn gone() -> Outcome {
+    Outcome::Lost {
+        cause: Cause::ClosedByUs("the link was closed before".into()),
+        delivery: Delivery::NotSent,
+    }
+}
+
+/// Something that happens to a call before it ends.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Happening {
+    /// It has come further.
+    Progress(Progress),
+    /// A listen is in force; the server honours this.
+    Listening(Interest),
+    /// Something changed that is listened to.
+    Change(Change),
+}
+
+/// Where the driver leaves what belongs to one call.
+#[derive(Debug, Default)]
+pub(crate) struct CallSlot {
+    inner: Mutex<SlotState>,
+}
+
+#[derive(Debug, Default)]
+struct SlotState {
+    outcome: Option<Outcome>,
+    happenings: VecDeque<Happening>,
+    dropped: u64,
+    waker: Option<Waker>,
+    settled: bool,
+}
+
+impl CallSlot {
+    pub(crate) fn settle(&self, outcome: Outcome) {
+        let waker = {
+            let mut state = self.lock();
+            state.outcome = Some(outcome);
+            state.settled = true;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn happen(&self, happening: Happening, max: usize) {
+        let waker = {
+            let mut state = self.lock();
+            if state.happenings.len() >= max {
+                state.happenings.pop_front();
+                state.dropped += 1;
+            }
+            state.happenings.push_back(happening);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// A call of ours in progress. Await it for the outcome; drop it to cancel on the wire.
+#[derive(Debug)]
+#[must_use = "dropping the handle cancels the call"]
+pub struct CallHandle {
+    ticket: Ticket,
+    slot: Arc<CallSlot>,
+    inbox: Arc<Inbox>,
+}
+
+impl CallHandle {
+    /// The next thing that happens to the call; nothing: it has ended.
+    pub async fn next(&mut self) -> Option<Happening> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The poll form of [`CallHandle::next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Happening>> {
+        let mut state = self.slot.lock();
+        if let Some(happening) = state.happenings.pop_front() {
+            return Poll::Ready(Some(happening));
+        }
+        if state.settled {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Gives the call up, on the wire too. The outcome still comes, and says so.
+    pub fn cancel(&self, reason: impl Into<Cow<'static, str>>) {
+        let command = Command::Cancel { ticket: self.ticket, reason: reason.into() };
+        self.inbox.put(Wish::Command(command));
+    }
+
+    /// How many happenings were dropped because nobody looked.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.slot.lock().dropped
+    }
+}
+
+impl Future for CallHandle {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let mut state = self.slot.lock();
+        if let Some(outcome) = state.outcome.take() {
+            return Poll::Ready(outcome);
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for CallHandle {
+    fn drop(&mut self) {
+        if !self.slot.lock().settled {
+            self.cancel("the caller lost interest");
+        }
+    }
+}
