@@ -1,0 +1,103 @@
+//! Dates and times as text: RFC 3339 and the looser ISO 8601, checked without a calendar crate.
+
+/// `2025-01-31`.
+#[must_use]
+pub fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return false;
+    }
+    let (Some(year), Some(month), Some(day)) = (number(&bytes[..4]), number(&bytes[5..7]), number(&bytes[8..])) else {
+        return false;
+    };
+    (1..=12).contains(&month) && (1..=days(year, month)).contains(&day)
+}
+
+/// `2025-01-31T12:00:00Z`, with an offset and perhaps a fraction of a second.
+#[must_use]
+pub fn is_date_time(text: &str) -> bool {
+    split(text).is_some_and(|(date, time)| is_date(date) && is_time(time, Offset::Required))
+}
+
+/// A date, or a date and time whose offset may be left out.
+#[must_use]
+pub fn is_iso_8601(text: &str) -> bool {
+    is_date(text) || split(text).is_some_and(|(date, time)| is_date(date) && is_time(time, Offset::Optional))
+}
+
+#[derive(PartialEq)]
+enum Offset {
+    Required,
+    Optional,
+}
+
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (date, time) = text.split_at_checked(10)?;
+    time.strip_prefix(['T', 't', ' ']).map(|time| (date, time))
+}
+
+fn is_time(time: &str, offset: Offset) -> bool {
+    let Some((clock, mut rest)) = time.split_at_checked(8) else { return false };
+    if !is_clock(clock.as_bytes()) {
+        return false;
+    }
+    if let Some(fraction) = rest.strip_prefix('.') {
+        let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            return false;
+        }
+        rest = &fraction[digits..];
+    }
+    match rest.as_bytes() {
+        [] => offset == Offset::Optional,
+        [b'Z' | b'z'] => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => is_clock(&[*h1, *h2, b':', *m1, *m2, b':', b'0', b'0']),
+        _ => false,
+    }
+}
+
+/// `12:00:00`; second 60 is a leap second.
+fn is_clock(clock: &[u8]) -> bool {
+    clock[2] == b':'
+        && clock[5] == b':'
+        && number(&clock[..2]).is_some_and(|hour| hour < 24)
+        && number(&clock[3..5]).is_some_and(|minute| minute < 60)
+        && number(&clock[6..8]).is_some_and(|second| second <= 60)
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    digits.iter().try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0')))
+}
+
+fn days(year: u32, month: u32) -> u32 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_times() {
+        for good in ["2025-01-31", "2024-02-29", "2000-02-29"] {
+            assert!(is_date(good) && is_iso_8601(good) && !is_date_time(good), "{good}");
+        }
+        for good in ["2025-01-12T15:00:58Z", "2025-01-12t15:00:60.123456789+05:30", "2025-01-12 15:00:58-00:00"] {
+            assert!(is_date_time(good) && is_iso_8601(good), "{good}");
+        }
+        assert!(is_iso_8601("2025-01-12T15:00:58") && !is_date_time("2025-01-12T15:00:58"));
+        let bad = [
+            "", "2025-1-1", "2025-02-30", "1900-02-29", "2025-13-01", "2025-00-10", "20250101", "2025-01-12T",
+            "2025-01-12T24:00:00Z", "2025-01-12T15:00:58.Z", "2025-01-12T15:00:58+5", "2025-01-12T15:00:58é",
+            "2025-01-é2", "äöüäöüäöü", "2025-01-12T15-00-58Z", "2025-01-12T1é:00:58Z",
+        ];
+        for bad in bad {
+            assert!(!is_iso_8601(bad) && !is_date_time(bad), "{bad}");
+        }
+    }
+}
