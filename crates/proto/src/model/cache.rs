@@ -82,28 +82,41 @@ pub trait Cacheable: Sized {
     fn with_cache(self, hints: CacheHints) -> Self;
 }
 
-macro_rules! cacheable {
-    ($($type:path),* $(,)?) => {$(
-        impl Cacheable for $type {
-            fn cache(&self) -> CacheHints {
-                CacheHints { ttl_ms: self.ttl_ms, cache_scope: self.cache_scope.clone() }
+/// Defines a result that carries cache hints, with the members that all of them have.
+macro_rules! cacheable_result {
+    ($(#[$doc:meta])* $type:ident { $($(#[$member_doc:meta])* $member:ident: $of:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $type {
+            /// Modern: always there.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub result_type: Option<$crate::model::result::ResultType>,
+            $($(#[$member_doc])* pub $member: $of,)*
+            /// Modern: how long it is fresh.
+            #[serde(default, deserialize_with = "super::cache::ttl", skip_serializing_if = "Option::is_none")]
+            pub ttl_ms: Option<i64>,
+            /// Modern: who may share it.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub cache_scope: Option<$crate::model::cache::CacheScope>,
+            /// Metadata.
+            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+            pub meta: Option<$crate::model::meta::Meta>,
+        }
+
+        impl $crate::model::cache::Cacheable for $type {
+            fn cache(&self) -> $crate::model::cache::CacheHints {
+                $crate::model::cache::CacheHints { ttl_ms: self.ttl_ms, cache_scope: self.cache_scope.clone() }
             }
-            fn with_cache(mut self, hints: CacheHints) -> Self {
+            fn with_cache(mut self, hints: $crate::model::cache::CacheHints) -> Self {
                 (self.ttl_ms, self.cache_scope) = (hints.ttl_ms, hints.cache_scope);
                 self
             }
         }
-    )*};
+    };
 }
 
-cacheable! {
-    super::lifecycle::DiscoverResult,
-    super::tool::ListToolsResult,
-    super::prompt::ListPromptsResult,
-    super::resource::ListResourcesResult,
-    super::resource::ListResourceTemplatesResult,
-    super::resource::ReadResourceResult,
-}
+pub(crate) use cacheable_result;
 
 /// Reads `ttlMs` from any number: a hint spelled `60000.0` must not cost the whole result.
 pub(crate) fn ttl<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cache::CacheScope;
+use super::cache::cacheable_result;
 use super::capability::{ClientCapabilities, ServerCapabilities};
 use super::content::Icon;
 use super::meta::Meta;
-use super::result::ResultType;
 
 /// A piece of software that speaks the protocol.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -70,29 +69,17 @@ pub struct InitializeResult {
     pub meta: Option<Meta>,
 }
 
-/// Modern: what a server says about itself.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DiscoverResult {
-    /// Always there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result_type: Option<ResultType>,
-    /// The revisions that the server speaks.
-    pub supported_versions: Vec<String>,
-    /// What the server can do.
-    pub capabilities: ServerCapabilities,
-    /// How to use the server, for the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<String>,
-    /// How long it is fresh.
-    #[serde(default, deserialize_with = "super::cache::ttl", skip_serializing_if = "Option::is_none")]
-    pub ttl_ms: Option<i64>,
-    /// Who may share it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_scope: Option<CacheScope>,
-    /// Metadata; names the server.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Meta>,
+cacheable_result! {
+    /// Modern: what a server says about itself. Its metadata names the server.
+    DiscoverResult {
+        /// The revisions that the server speaks.
+        supported_versions: Vec<String>,
+        /// What the server can do.
+        capabilities: ServerCapabilities,
+        /// How to use the server, for the model.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        instructions: Option<String>,
+    }
 }
 
 /// Data of the fault that refuses a revision.

@@ -16,6 +16,7 @@ pub mod cancel;
 pub mod capability;
 pub mod complete;
 pub mod content;
+mod content_de;
 pub mod date;
 pub mod elicit;
 pub mod flaw;
@@ -34,6 +35,8 @@ pub mod roots;
 pub mod sampling;
 pub mod task;
 pub mod tool;
+#[cfg(test)]
+mod tool_tests;
 pub mod trace;
 pub mod uri;
 pub mod uri_template;
