@@ -1,0 +1,94 @@
+//! Addresses: is it a URI after RFC 3986, and which scheme does it have?
+
+use super::flaw::Flaw;
+
+/// The scheme, without its colon, when the text begins with one.
+#[must_use]
+pub fn scheme(uri: &str) -> Option<&str> {
+    let (scheme, _) = uri.split_once(':')?;
+    let fits = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    fits.then_some(scheme)
+}
+
+/// An absolute URI: a scheme, then only characters that RFC 3986 allows, with whole percent triplets.
+pub fn check(uri: &str) -> Result<(), Flaw> {
+    let Some(scheme) = scheme(uri) else {
+        return Err(Flaw::here("does not start with a scheme such as file: or https:"));
+    };
+    let rest = &uri[scheme.len() + 1..];
+    if rest.is_empty() {
+        return Err(Flaw::here("has nothing behind its scheme"));
+    }
+    let bytes = rest.as_bytes();
+    let mut hashes = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'%' if !matches!(bytes.get(at + 1..at + 3), Some([a, b]) if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()) => {
+                return Err(Flaw::here("has a % without two hex digits behind it"));
+            }
+            b'#' => hashes += 1,
+            b'%' => {}
+            byte if is_unreserved(*byte) || is_reserved(*byte) => {}
+            _ => return Err(Flaw::here("has a character that must be percent-encoded")),
+        }
+    }
+    if hashes > 1 {
+        return Err(Flaw::here("has more than one #"));
+    }
+    check_authority(rest)
+}
+
+/// Brackets stand around an IP address in the authority, and nowhere else.
+fn check_authority(rest: &str) -> Result<(), Flaw> {
+    let (authority, path) = match rest.strip_prefix("//") {
+        Some(behind) => behind.split_at(behind.find(['/', '?', '#']).unwrap_or(behind.len())),
+        None => ("", rest),
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let literal = host.strip_prefix('[').and_then(|host| host.split_once(']'));
+    let outside = match literal {
+        Some((_, port)) => port,
+        None => host,
+    };
+    let (name, port) = outside.split_once(':').unwrap_or((outside, ""));
+    if path.contains(['[', ']']) || outside.contains(['[', ']']) || (literal.is_some() && !name.is_empty()) {
+        return Err(Flaw::here("has brackets outside an IP address"));
+    }
+    if !port.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Flaw::here("has a port that is not a number"));
+    }
+    Ok(())
+}
+
+pub(crate) fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+pub(crate) fn is_reserved(byte: u8) -> bool {
+    b":/?#[]@!$&'()*+,;=".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RES-12, RES-13: any scheme, and only what RFC 3986 allows behind it.
+    #[test]
+    fn addresses_follow_rfc_3986() {
+        for good in [
+            "file:///a/b%20c", "https://u@example.com:8080/x?y=z#f", "urn:isbn:0451450523", "x-a+b.c:d",
+            "http://[::1]:80/", "note://a", "data:image/png;base64,AA==", "mailto:a@b",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "", "a", "/a", "1a:b", "a_b:c", "a:", ":a", "a:b c", "a:b%2", "a:b%zz", "a:\u{0}", "a:b\n", "a:é", "a:<b>",
+            "a:b#c#d", "a://[::1/", "a://b[c]/", "a:/b[c]", "a://b:c/", "a:b\\c", "a:b%2é",
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+        assert_eq!(scheme("HTTP://x"), Some("HTTP"));
+        assert_eq!(scheme("//x:y"), None);
+    }
+}
