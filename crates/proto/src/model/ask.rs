@@ -8,8 +8,9 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::elicit::{ElicitParams, ElicitResult};
+use super::elicit::{ElicitParams, ElicitResult, UrlAsk};
 use super::flaw::{Flaw, under};
+use super::form::Form;
 use super::listen::BareParams;
 use super::meta::Meta;
 use super::raw::Raw;
@@ -47,9 +48,21 @@ impl From<CreateMessageParams> for InputRequest {
     }
 }
 
-impl<T: Into<ElicitParams>> From<T> for InputRequest {
-    fn from(params: T) -> Self {
-        Self::Elicit(Box::new(params.into()))
+impl From<ElicitParams> for InputRequest {
+    fn from(params: ElicitParams) -> Self {
+        Self::Elicit(Box::new(params))
+    }
+}
+
+impl From<Form> for InputRequest {
+    fn from(form: Form) -> Self {
+        ElicitParams::from(form).into()
+    }
+}
+
+impl From<UrlAsk> for InputRequest {
+    fn from(ask: UrlAsk) -> Self {
+        ElicitParams::from(ask).into()
     }
 }
 
@@ -230,7 +243,6 @@ impl InputRequiredResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::form::Form;
 
     fn read(text: &str) -> Result<InputRequiredResult, serde_json::Error> {
         serde_json::from_str(text)

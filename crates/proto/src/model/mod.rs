@@ -19,8 +19,12 @@ pub mod content;
 mod content_de;
 pub mod date;
 pub mod elicit;
+mod field;
 pub mod flaw;
 pub mod form;
+mod form_check;
+#[cfg(test)]
+mod form_tests;
 pub mod lifecycle;
 pub mod listen;
 pub mod logging;
