@@ -166,7 +166,11 @@ impl InputResponses {
     }
 
     /// With one more answer.
-    pub fn with(mut self, name: impl Into<String>, answer: &impl Serialize) -> Result<Self, serde_json::Error> {
+    pub fn with(
+        mut self,
+        name: impl Into<String>,
+        answer: &impl Serialize,
+    ) -> Result<Self, serde_json::Error> {
         self.0.insert(name.into(), Raw::of(answer)?);
         Ok(self)
     }
@@ -295,8 +299,14 @@ mod tests {
         assert_eq!(answers.create_message("a").unwrap_err().at, "/a");
         let built = InputResponses::default().with("a", &ElicitResult::declined()).unwrap();
         assert_eq!(built.check(), []);
-        let wrapped = r#"{"a":{"jsonrpc":"2.0","id":1,"result":{}},"b":{"action":"accept","resultType":"complete"}}"#;
-        let places: Vec<String> = serde_json::from_str::<InputResponses>(wrapped).unwrap().check().into_iter().map(|f| f.at).collect();
+        let wrapped =
+            r#"{"a":{"jsonrpc":"2.0","id":1,"result":{}},"b":{"action":"accept","resultType":"complete"}}"#;
+        let places: Vec<String> = serde_json::from_str::<InputResponses>(wrapped)
+            .unwrap()
+            .check()
+            .into_iter()
+            .map(|f| f.at)
+            .collect();
         assert_eq!(places, ["/a/jsonrpc", "/a/id", "/a/result", "/b/resultType"]);
     }
 }

@@ -183,7 +183,10 @@ impl TasksCapability {
     #[must_use]
     pub fn covers(&self, method: &crate::method::Method) -> bool {
         let Some((area, verb)) = method.name().split_once('/') else { return false };
-        self.requests.as_ref().and_then(|requests| requests.get(area)).is_some_and(|area| area.get(verb).is_some())
+        self.requests
+            .as_ref()
+            .and_then(|requests| requests.get(area))
+            .is_some_and(|area| area.get(verb).is_some())
     }
 }
 

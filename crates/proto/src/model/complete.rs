@@ -140,7 +140,9 @@ mod tests {
         let argument = r#"{"name":"a","value":""}"#;
         assert!(read(r#"{"type":"ref/prompt","name":"p"}"#, argument).is_ok());
         assert!(read(r#"{"uri":"a:{b}","type":"ref/resource"}"#, argument).is_ok());
-        for reference in [r#"{"type":"ref/tool","name":"p"}"#, r#"{"type":"ref/prompt"}"#, r#"{"name":"p"}"#, "null"] {
+        for reference in
+            [r#"{"type":"ref/tool","name":"p"}"#, r#"{"type":"ref/prompt"}"#, r#"{"name":"p"}"#, "null"]
+        {
             assert!(read(reference, argument).is_err(), "{reference}");
         }
         for argument in [r#"{"name":"a"}"#, r#"{"value":"a"}"#, r#"{"name":"a","value":1}"#] {

@@ -105,7 +105,9 @@ impl Content {
             Self::Text(block) => (Vec::new(), &block.annotations),
             Self::Image(block) | Self::Audio(block) => (block.check(), &block.annotations),
             Self::ResourceLink(block) => return block.check(),
-            Self::Resource(block) => (under("resource", block.resource.check()).collect(), &block.annotations),
+            Self::Resource(block) => {
+                (under("resource", block.resource.check()).collect(), &block.annotations)
+            }
             Self::ToolResult(block) => return check_all("content", &block.content),
             Self::ToolUse(_) | Self::Other(_) => return Vec::new(),
         };
@@ -283,7 +285,7 @@ pub(crate) const NOT_BASE64: &str = "is not base64";
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
     let body = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    text.len() % 4 == 0 && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+    text.len().is_multiple_of(4) && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 /// The bytes behind base64.

@@ -34,7 +34,8 @@ impl<'de> Visitor<'de> for Block {
             aside.insert(name, members.next_value()?);
         }
         let Some(kind) = aside.get("type") else { return Err(A::Error::missing_field("type")) };
-        let kind = kind.as_str().ok_or_else(|| A::Error::custom("the type of a content block is not a string"))?;
+        let kind =
+            kind.as_str().ok_or_else(|| A::Error::custom("the type of a content block is not a string"))?;
         let kind = kind.to_owned();
         let rest = MapDeserializer::new(aside.into_iter().map(|(name, value)| (name, Late(value))));
         by_type(&kind, rest).map_err(A::Error::custom)
@@ -85,12 +86,15 @@ mod tests {
     #[test]
     fn type_may_come_first_or_last() {
         let first: Content = serde_json::from_str(r#"{"type":"text","text":"a","x":1}"#).unwrap();
-        let last: Content = serde_json::from_str(r#"{"text":"a","x":{"type":"image"},"type":"text"}"#).unwrap();
+        let last: Content =
+            serde_json::from_str(r#"{"text":"a","x":{"type":"image"},"type":"text"}"#).unwrap();
         assert_eq!(first, Content::text("a"));
         assert_eq!(last, first);
         assert_eq!(serde_json::to_string(&first).unwrap(), r#"{"type":"text","text":"a"}"#);
         let nested = r#"{"toolUseId":"u","content":[{"text":"b","type":"text"}],"structuredContent":[1],"type":"tool_result"}"#;
-        assert!(matches!(serde_json::from_str(nested).unwrap(), Content::ToolResult(result) if result.content[0].as_text() == Some("b")));
+        assert!(
+            matches!(serde_json::from_str(nested).unwrap(), Content::ToolResult(result) if result.content[0].as_text() == Some("b"))
+        );
     }
 
     /// BASE-33: blocks of a later revision pass through whole.
@@ -101,7 +105,9 @@ mod tests {
             assert!(matches!(block, Content::Other(_)));
             assert_eq!(serde_json::to_value(&block).unwrap(), serde_json::from_str::<Value>(text).unwrap());
         }
-        for bad in [json!({}), json!({ "text": "a" }), json!({ "type": 1 }), json!([]), json!({ "type": "text" })] {
+        for bad in
+            [json!({}), json!({ "text": "a" }), json!({ "type": 1 }), json!([]), json!({ "type": "text" })]
+        {
             assert!(read(&bad).is_err(), "{bad}");
         }
     }
@@ -115,7 +121,12 @@ mod tests {
             assert!(matches!(&block, Content::Image(media) if media.bytes().unwrap().len() == len));
         }
         let media = |data: &str, mime: &str| {
-            Content::Audio(MediaContent { data: data.into(), mime_type: mime.into(), annotations: None, meta: None })
+            Content::Audio(MediaContent {
+                data: data.into(),
+                mime_type: mime.into(),
+                annotations: None,
+                meta: None,
+            })
         };
         for (data, mime, place) in [
             ("abc", "audio/wav", "/data"),
@@ -140,7 +151,11 @@ mod tests {
         let places: Vec<String> =
             Content::text("a").annotated(hints).check().into_iter().map(|flaw| flaw.at).collect();
         assert_eq!(places, ["/annotations/audience", "/annotations/priority", "/annotations/lastModified"]);
-        let fine = Annotations { priority: Some(1.0), last_modified: Some("2025-01-12T15:00:58Z".into()), audience: None };
+        let fine = Annotations {
+            priority: Some(1.0),
+            last_modified: Some("2025-01-12T15:00:58Z".into()),
+            audience: None,
+        };
         assert_eq!(Content::link(Resource::new("a:b", "b")).annotated(fine).check(), []);
     }
 

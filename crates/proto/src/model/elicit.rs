@@ -58,7 +58,9 @@ impl ElicitParams {
     pub fn check_answer(&self, answer: &ElicitResult) -> Vec<Flaw> {
         match (self, &answer.content) {
             (Self::Form(form), _) => form.check_answer(answer),
-            (Self::Url(_), Some(_)) => vec![Flaw::at("content", "does not belong in the answer to an address")],
+            (Self::Url(_), Some(_)) => {
+                vec![Flaw::at("content", "does not belong in the answer to an address")]
+            }
             (Self::Url(_), None) => Vec::new(),
         }
     }
@@ -82,7 +84,8 @@ impl<'de> Deserialize<'de> for ElicitParams {
             Wire::deserialize(deserializer)?;
         match mode.as_deref() {
             None | Some("form") => {
-                let requested_schema = requested_schema.ok_or_else(|| D::Error::missing_field("requestedSchema"))?;
+                let requested_schema =
+                    requested_schema.ok_or_else(|| D::Error::missing_field("requestedSchema"))?;
                 let mode = mode.map(|_| FormMode::Form);
                 Ok(Self::Form(Form { mode, message, requested_schema, task, meta }))
             }
@@ -90,7 +93,9 @@ impl<'de> Deserialize<'de> for ElicitParams {
                 let url = url.ok_or_else(|| D::Error::missing_field("url"))?;
                 Ok(Self::Url(UrlAsk { mode: UrlMode::Url, message, url, elicitation_id, task, meta }))
             }
-            Some(other) => Err(D::Error::custom(format_args!("elicitation mode {other:?} is neither form nor url"))),
+            Some(other) => {
+                Err(D::Error::custom(format_args!("elicitation mode {other:?} is neither form nor url")))
+            }
         }
     }
 }
@@ -244,7 +249,9 @@ pub struct UrlsRequired {
     pub elicitations: Vec<ElicitParams>,
 }
 
-fn filled_in<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<String, ElicitValue>>, D::Error> {
+fn filled_in<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, ElicitValue>>, D::Error> {
     let content = Option::<BTreeMap<String, Option<ElicitValue>>>::deserialize(deserializer)?;
     Ok(content.map(|content| content.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()))
 }
@@ -266,7 +273,10 @@ mod tests {
         let params = read(&text).unwrap();
         assert!(matches!(params, ElicitParams::Form(Form { mode: None, .. })));
         assert_eq!(serde_json::to_string(&params).unwrap(), text);
-        assert!(matches!(read(&format!(r#"{{"mode":"form","message":"m",{SCHEMA}}}"#)), Ok(ElicitParams::Form(_))));
+        assert!(matches!(
+            read(&format!(r#"{{"mode":"form","message":"m",{SCHEMA}}}"#)),
+            Ok(ElicitParams::Form(_))
+        ));
         assert!(read(&format!(r#"{{"mode":"voice","message":"m",{SCHEMA}}}"#)).is_err());
     }
 
@@ -284,7 +294,10 @@ mod tests {
         let ask = ElicitParams::from(UrlAsk::new("m", "https://example.com/go").with_id("1"));
         assert_eq!(ask.check(), []);
         let text = serde_json::to_string(&ask).unwrap();
-        assert_eq!(text, r#"{"mode":"url","message":"m","url":"https://example.com/go","elicitationId":"1"}"#);
+        assert_eq!(
+            text,
+            r#"{"mode":"url","message":"m","url":"https://example.com/go","elicitationId":"1"}"#
+        );
         assert_eq!(read(&text).unwrap(), ask);
         assert_eq!(ElicitParams::from(UrlAsk::new("m", "no address")).check()[0].at, "/url");
     }

@@ -35,7 +35,9 @@ impl Field {
     }
 
     /// Since 2025-11-25: one of some values, each shown by its title.
-    pub fn titled_choice<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
+    pub fn titled_choice<V: Into<String>, T: Into<String>>(
+        choices: impl IntoIterator<Item = (V, T)>,
+    ) -> Self {
         Self { one_of: Some(titled(choices)), ..Self::string() }
     }
 
@@ -47,7 +49,9 @@ impl Field {
     }
 
     /// Since 2025-11-25: several of some values, each shown by its title.
-    pub fn titled_choices<V: Into<String>, T: Into<String>>(choices: impl IntoIterator<Item = (V, T)>) -> Self {
+    pub fn titled_choices<V: Into<String>, T: Into<String>>(
+        choices: impl IntoIterator<Item = (V, T)>,
+    ) -> Self {
         let items = Items { any_of: Some(titled(choices)), ..Items::default() };
         Self { items: Some(items), ..Self::of(FieldType::Array) }
     }

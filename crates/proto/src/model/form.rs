@@ -70,7 +70,10 @@ impl Form {
     pub fn optional(mut self, name: impl Into<String>, field: Field) -> Self {
         let name = name.into();
         self.requested_schema.properties.0.retain(|(other, _)| *other != name);
-        self.requested_schema.required.iter_mut().for_each(|required| required.retain(|other| *other != name));
+        self.requested_schema
+            .required
+            .iter_mut()
+            .for_each(|required| required.retain(|other| *other != name));
         self.requested_schema.properties.0.push((name, field));
         self
     }

@@ -14,11 +14,16 @@ impl Form {
     pub fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         for (name, field) in &self.requested_schema.properties.0 {
-            flaws.extend(under(name, field.check()).map(|flaw| flaw.under("properties").under("requestedSchema")));
+            flaws.extend(
+                under(name, field.check()).map(|flaw| flaw.under("properties").under("requestedSchema")),
+            );
         }
         for name in self.requested_schema.required.iter().flatten() {
             if self.field(name).is_none() {
-                flaws.push(Flaw::at("required", format!("names {name:?}, which is no field")).under("requestedSchema"));
+                flaws.push(
+                    Flaw::at("required", format!("names {name:?}, which is no field"))
+                        .under("requestedSchema"),
+                );
             }
         }
         flaws
@@ -29,7 +34,9 @@ impl Form {
     pub fn check_answer(&self, answer: &ElicitResult) -> Vec<Flaw> {
         let content = match (answer.action, &answer.content) {
             (ElicitAction::Accept, Some(content)) => content,
-            (ElicitAction::Accept, None) => return vec![Flaw::at("content", "is missing from an accepted form")],
+            (ElicitAction::Accept, None) => {
+                return vec![Flaw::at("content", "is missing from an accepted form")];
+            }
             (ElicitAction::Decline | ElicitAction::Cancel, None) => return Vec::new(),
             (ElicitAction::Decline | ElicitAction::Cancel, Some(_)) => {
                 return vec![Flaw::at("content", "belongs to an accepted form only")];
@@ -58,7 +65,10 @@ impl Field {
     fn check(&self) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         if let FieldType::Other(kind) = &self.r#type {
-            flaws.push(Flaw::at("type", format!("is {kind:?}; a form has only text, numbers, yes or no, and choices")));
+            flaws.push(Flaw::at(
+                "type",
+                format!("is {kind:?}; a form has only text, numbers, yes or no, and choices"),
+            ));
         }
         if self.r#type == FieldType::Array && self.values().is_none() {
             flaws.push(Flaw::at("items", "do not say what can be chosen"));
@@ -79,7 +89,9 @@ impl Field {
         match (&self.r#type, value) {
             (FieldType::String, ElicitValue::Text(text)) => self.check_text(text),
             (FieldType::Number, ElicitValue::Number(number)) => self.check_number(number),
-            (FieldType::Integer, ElicitValue::Number(number)) if is_whole(number) => self.check_number(number),
+            (FieldType::Integer, ElicitValue::Number(number)) if is_whole(number) => {
+                self.check_number(number)
+            }
             (FieldType::Boolean, ElicitValue::Boolean(_)) | (FieldType::Other(_), _) => None,
             (FieldType::Array, ElicitValue::List(list)) => self.check_list(list),
             (kind, _) => Some(format!("is not of type {}", kind.as_str())),
@@ -109,7 +121,9 @@ impl Field {
 
     fn check_number(&self, number: &Number) -> Option<String> {
         let value = number.as_f64()?;
-        if let Some(least) = self.minimum.as_ref().filter(|least| least.as_f64().is_some_and(|least| value < least)) {
+        if let Some(least) =
+            self.minimum.as_ref().filter(|least| least.as_f64().is_some_and(|least| value < least))
+        {
             return Some(format!("is less than {least}"));
         }
         let greatest = self.maximum.as_ref().filter(|most| most.as_f64().is_some_and(|most| value > most))?;
@@ -145,7 +159,9 @@ fn is_whole(number: &Number) -> bool {
 fn is_email(text: &str) -> bool {
     text.rsplit_once('@').is_some_and(|(local, host)| {
         let label = |label: &str| {
-            !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '-') && !label.starts_with('-')
+            !label.is_empty()
+                && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+                && !label.starts_with('-')
         };
         !local.is_empty()
             && !local.contains(|c: char| c.is_whitespace() || c.is_control() || c == '@')

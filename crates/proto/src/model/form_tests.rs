@@ -30,7 +30,9 @@ fn forms_are_flat_objects_in_order() {
     let form = whole_form();
     assert_eq!(form.check(), []);
     let text = serde_json::to_string(&form).unwrap();
-    assert!(text.starts_with(r#"{"message":"m","requestedSchema":{"type":"object","properties":{"zeta":{"type":"string"},"mail":"#));
+    assert!(text.starts_with(
+        r#"{"message":"m","requestedSchema":{"type":"object","properties":{"zeta":{"type":"string"},"mail":"#
+    ));
     let value: Value = serde_json::from_str(&text).unwrap();
     let properties = &value["requestedSchema"]["properties"];
     assert_eq!(value["requestedSchema"]["required"], json!(["zeta", "mail", "sure"]));
@@ -55,10 +57,23 @@ fn foreign_forms_are_checked() {
     let at = |rest: &str| format!("/requestedSchema/{rest}");
     assert_eq!(
         places,
-        [at("properties/a/type"), at("properties/b/items"), at("properties/c/default"), at("properties/d/default"), at("required")]
+        [
+            at("properties/a/type"),
+            at("properties/b/items"),
+            at("properties/c/default"),
+            at("properties/d/default"),
+            at("required")
+        ]
     );
-    for odd in [r#"{"type":"array","properties":{}}"#, r#"{"type":"object"}"#, r#"{"type":"object","properties":{"a":{}}}"#] {
-        assert!(serde_json::from_str::<ElicitParams>(&format!(r#"{{"message":"m","requestedSchema":{odd}}}"#)).is_err());
+    for odd in [
+        r#"{"type":"array","properties":{}}"#,
+        r#"{"type":"object"}"#,
+        r#"{"type":"object","properties":{"a":{}}}"#,
+    ] {
+        assert!(
+            serde_json::from_str::<ElicitParams>(&format!(r#"{{"message":"m","requestedSchema":{odd}}}"#))
+                .is_err()
+        );
     }
 }
 
@@ -87,7 +102,8 @@ fn answers_are_checked_against_the_form() {
     for (name, value, message) in rows {
         let mut content = good.clone();
         content[name] = value;
-        let flaws: Vec<String> = whole_form().check_answer(&answer(content)).iter().map(ToString::to_string).collect();
+        let flaws: Vec<String> =
+            whole_form().check_answer(&answer(content)).iter().map(ToString::to_string).collect();
         assert_eq!(flaws, [message]);
     }
 }

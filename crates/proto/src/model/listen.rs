@@ -131,10 +131,13 @@ mod tests {
     /// SUB-1, SUB-2: only what is asked for is wanted.
     #[test]
     fn notes_are_opt_in() {
-        let asked = filter(r#"{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a:b"]}"#);
+        let asked =
+            filter(r#"{"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["a:b"]}"#);
         assert!(asked.wants(&Method::ToolsListChanged));
         assert!(asked.wants(&Method::ResourcesUpdated));
-        for other in [Method::PromptsListChanged, Method::ResourcesListChanged, Method::Tasks, Method::Message] {
+        for other in
+            [Method::PromptsListChanged, Method::ResourcesListChanged, Method::Tasks, Method::Message]
+        {
             assert!(!asked.wants(&other), "{other}");
         }
         assert!(serde_json::from_str::<ListenParams>("{}").is_err());
@@ -143,8 +146,11 @@ mod tests {
     /// SUB-4: the acknowledgement never exceeds the request or the offer.
     #[test]
     fn a_grant_is_the_common_part() {
-        let asked = filter(r#"{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:1","a:2"]}"#);
-        let offered = filter(r#"{"toolsListChanged":true,"resourceSubscriptions":["a:2","a:3"],"taskIds":["t"]}"#);
+        let asked = filter(
+            r#"{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:1","a:2"]}"#,
+        );
+        let offered =
+            filter(r#"{"toolsListChanged":true,"resourceSubscriptions":["a:2","a:3"],"taskIds":["t"]}"#);
         let granted = filter(r#"{"toolsListChanged":true,"resourceSubscriptions":["a:2"]}"#);
         assert_eq!(asked.granted_by(&offered), granted);
     }

@@ -140,10 +140,16 @@ impl<'a> MetaKey<'a> {
             None => (None, key),
         };
         if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
-            return Err(Flaw::at(key, "has a prefix label that does not start with a letter or end with a letter or digit"));
+            return Err(Flaw::at(
+                key,
+                "has a prefix label that does not start with a letter or end with a letter or digit",
+            ));
         }
         if !is_name(name) {
-            return Err(Flaw::at(key, "has a name that does not start and end with a letter or digit, with - _ . inside"));
+            return Err(Flaw::at(
+                key,
+                "has a name that does not start and end with a letter or digit, with - _ . inside",
+            ));
         }
         Ok(Self { prefix, name })
     }
@@ -231,7 +237,9 @@ mod tests {
         for good in ["", "a", "progressToken", "com.example/x-y_z.1", "com.example/", "a-1.b2/x", "x/9"] {
             assert!(MetaKey::parse(good).is_ok(), "{good}");
         }
-        for bad in ["/x", "1a.b/x", "a-.b/x", "a..b/x", "a.b/-x", "a.b/x_", "a.b/x/y", "a b", "é", "a_b/x", "-/x"] {
+        for bad in
+            ["/x", "1a.b/x", "a-.b/x", "a..b/x", "a.b/-x", "a.b/x_", "a.b/x/y", "a b", "é", "a_b/x", "-/x"]
+        {
             assert!(MetaKey::parse(bad).is_err(), "{bad}");
         }
     }

@@ -44,6 +44,8 @@ mod tool_tests;
 pub mod trace;
 pub mod uri;
 pub mod uri_template;
+#[cfg(test)]
+mod uri_template_tests;
 
 pub use ask::{InputRequest, InputRequests, InputRequiredResult, InputResponses};
 pub use capability::{ClientCapabilities, ServerCapabilities};

@@ -67,8 +67,10 @@ impl Prompt {
     /// The first argument that must be given and is not.
     #[must_use]
     pub fn missing<'a>(&'a self, given: Option<&BTreeMap<String, String>>) -> Option<&'a str> {
-        let mut required = self.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
-        required.map(|argument| argument.name.as_str()).find(|name| !given.is_some_and(|given| given.contains_key(*name)))
+        let required = self.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
+        required
+            .map(|argument| argument.name.as_str())
+            .find(|name| !given.is_some_and(|given| given.contains_key(*name)))
     }
 }
 
@@ -211,7 +213,11 @@ mod tests {
     use crate::model::resource::ResourceContents;
 
     fn places(content: Content) -> Vec<String> {
-        GetPromptResult::of(vec![PromptMessage::user(content)]).check().into_iter().map(|flaw| flaw.at).collect()
+        GetPromptResult::of(vec![PromptMessage::user(content)])
+            .check()
+            .into_iter()
+            .map(|flaw| flaw.at)
+            .collect()
     }
 
     /// PRM-6: pictures and sounds are base64 with a type.
@@ -227,7 +233,10 @@ mod tests {
     fn embedded_resources_are_whole() {
         let whole = ResourceContents::text("a:b", "t").with_mime_type("text/plain");
         assert_eq!(places(Content::embedded(whole)), [""; 0]);
-        assert_eq!(places(Content::embedded(ResourceContents::text("a:b", "t"))), ["/messages/0/content/resource/mimeType"]);
+        assert_eq!(
+            places(Content::embedded(ResourceContents::text("a:b", "t"))),
+            ["/messages/0/content/resource/mimeType"]
+        );
         let nowhere = ResourceContents::text("nowhere", "t").with_mime_type("text/plain");
         assert_eq!(places(Content::embedded(nowhere)), ["/messages/0/content/resource/uri"]);
         let empty = r#"{"role":"user","content":{"type":"resource","resource":{"uri":"a:b"}}}"#;

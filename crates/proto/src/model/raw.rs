@@ -146,7 +146,10 @@ impl Schema {
             r#type: Option<Value>,
         }
         self.0.is_object()
-            && self.0.read::<Root>().is_ok_and(|root| root.r#type.as_ref().and_then(Value::as_str) == Some("object"))
+            && self
+                .0
+                .read::<Root>()
+                .is_ok_and(|root| root.r#type.as_ref().and_then(Value::as_str) == Some("object"))
     }
 }
 
@@ -163,7 +166,9 @@ impl fmt::Debug for Schema {
 }
 
 /// Reads a member that is there, `null` included: only an absent member is `None`.
-pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 

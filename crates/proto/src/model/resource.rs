@@ -52,7 +52,8 @@ impl Resource {
     /// What a server must not send.
     #[must_use]
     pub fn check(&self) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = uri::check(&self.uri).err().map(|flaw| flaw.under("uri")).into_iter().collect();
+        let mut flaws: Vec<Flaw> =
+            uri::check(&self.uri).err().map(|flaw| flaw.under("uri")).into_iter().collect();
         flaws.extend(self.annotations.iter().flat_map(|hints| under("annotations", hints.check())));
         flaws
     }
@@ -166,7 +167,8 @@ impl ResourceContents {
     #[must_use]
     pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
         match &mut self {
-            Self::Text(TextContents { mime_type: place, .. }) | Self::Blob(BlobContents { mime_type: place, .. }) => {
+            Self::Text(TextContents { mime_type: place, .. })
+            | Self::Blob(BlobContents { mime_type: place, .. }) => {
                 *place = Some(mime_type.into());
             }
         }
@@ -194,7 +196,8 @@ impl ResourceContents {
     /// What a server must not send.
     #[must_use]
     pub fn check(&self) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = uri::check(self.uri()).err().map(|flaw| flaw.under("uri")).into_iter().collect();
+        let mut flaws: Vec<Flaw> =
+            uri::check(self.uri()).err().map(|flaw| flaw.under("uri")).into_iter().collect();
         match self {
             Self::Blob(contents) if !is_base64(&contents.blob) => flaws.push(Flaw::at("blob", NOT_BASE64)),
             Self::Text(_) | Self::Blob(_) => {}

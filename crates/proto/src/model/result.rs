@@ -26,7 +26,10 @@ impl ResultType {
         struct Peek {
             result_type: Option<ResultType>,
         }
-        serde_json::from_slice::<Peek>(result).ok().and_then(|peek| peek.result_type).unwrap_or(Self::Complete)
+        serde_json::from_slice::<Peek>(result)
+            .ok()
+            .and_then(|peek| peek.result_type)
+            .unwrap_or(Self::Complete)
     }
 }
 

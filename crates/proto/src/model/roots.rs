@@ -51,7 +51,11 @@ impl ListRootsResult {
     /// What a client must not send.
     #[must_use]
     pub fn check(&self) -> Vec<Flaw> {
-        self.roots.iter().enumerate().flat_map(|(index, root)| under_index("roots", index, root.check())).collect()
+        self.roots
+            .iter()
+            .enumerate()
+            .flat_map(|(index, root)| under_index("roots", index, root.check()))
+            .collect()
     }
 }
 
@@ -62,7 +66,8 @@ mod tests {
     /// ROOT-3: file addresses only.
     #[test]
     fn roots_are_files() {
-        let roots = ["file:///home/u", "FILE:///x", "https://example.com/", "/home/u", "file:/x", "file:///a b"];
+        let roots =
+            ["file:///home/u", "FILE:///x", "https://example.com/", "/home/u", "file:/x", "file:///a b"];
         let result = ListRootsResult { roots: roots.map(Root::new).into(), meta: None };
         let places: Vec<String> = result.check().into_iter().map(|flaw| flaw.at).collect();
         assert_eq!(places, ["/roots/2/uri", "/roots/3/uri", "/roots/4/uri", "/roots/5/uri"]);

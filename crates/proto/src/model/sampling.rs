@@ -74,15 +74,22 @@ impl CreateMessageParams {
                 flaw("role", "is neither user nor assistant".to_owned());
             }
             let results = message.content.results();
-            if message.role == Role::User && !results.is_empty() && results.len() != message.content.blocks().len() {
+            if message.role == Role::User
+                && !results.is_empty()
+                && results.len() != message.content.blocks().len()
+            {
                 flaw("content", "mixes tool results with other content".to_owned());
             }
             if message.role == Role::Assistant {
                 let next = self.messages.get(index + 1).filter(|next| next.role == Role::User);
-                let answered: BTreeSet<&str> = next.map(|next| next.content.results()).into_iter().flatten().collect();
+                let answered: BTreeSet<&str> =
+                    next.map(|next| next.content.results()).into_iter().flatten().collect();
                 for id in message.content.uses() {
                     if !answered.contains(id) {
-                        flaw("content", format!("uses a tool as {id:?} without a result in the next user message"));
+                        flaw(
+                            "content",
+                            format!("uses a tool as {id:?} without a result in the next user message"),
+                        );
                     }
                 }
             }
@@ -291,7 +298,10 @@ mod tests {
         let mixed = json!([tool_result("1"), { "type": "text", "text": "and" }]);
         let ask = json!({ "role": "assistant", "content": tool_use("1") });
         assert_eq!(places(json!([ask, { "role": "user", "content": mixed }])), ["/messages/1/content"]);
-        assert_eq!(places(json!([ask, { "role": "user", "content": [tool_result("1"), tool_result("0")] }])), [""; 0]);
+        assert_eq!(
+            places(json!([ask, { "role": "user", "content": [tool_result("1"), tool_result("0")] }])),
+            [""; 0]
+        );
     }
 
     /// SAM-5: each use is answered in the very next user message.

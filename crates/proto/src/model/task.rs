@@ -126,8 +126,12 @@ impl Task {
         ];
         for (member, there, status) in members {
             match (there, self.status == status) {
-                (false, true) => flaws.push(Flaw::at(member, format!("is missing from a {} task", status.as_str()))),
-                (true, false) => flaws.push(Flaw::at(member, format!("belongs to a {} task only", status.as_str()))),
+                (false, true) => {
+                    flaws.push(Flaw::at(member, format!("is missing from a {} task", status.as_str())))
+                }
+                (true, false) => {
+                    flaws.push(Flaw::at(member, format!("belongs to a {} task only", status.as_str())))
+                }
                 _ => {}
             }
         }
@@ -219,7 +223,8 @@ mod tests {
     use super::*;
 
     fn task(members: &str) -> Task {
-        let text = format!(r#"{{"taskId":"t","createdAt":"2026-01-01","lastUpdatedAt":"2026-01-01",{members}}}"#);
+        let text =
+            format!(r#"{{"taskId":"t","createdAt":"2026-01-01","lastUpdatedAt":"2026-01-01",{members}}}"#);
         serde_json::from_str(&text).unwrap()
     }
 
@@ -246,7 +251,8 @@ mod tests {
             (format!(r#""status":"cancelled",{fault}"#), vec!["/error", "/ttlMs"]),
         ];
         for (members, places) in rows {
-            let found: Vec<String> = task(&members).check_detailed().into_iter().map(|flaw| flaw.at).collect();
+            let found: Vec<String> =
+                task(&members).check_detailed().into_iter().map(|flaw| flaw.at).collect();
             assert_eq!(found, places, "{members}");
         }
     }

@@ -201,7 +201,14 @@ pub struct CallToolParams {
 impl CallToolParams {
     /// By name and arguments.
     pub fn new(name: impl Into<String>, arguments: Option<RawObject>) -> Self {
-        Self { name: name.into(), arguments, task: None, input_responses: None, request_state: None, meta: None }
+        Self {
+            name: name.into(),
+            arguments,
+            task: None,
+            input_responses: None,
+            request_state: None,
+            meta: None,
+        }
     }
 }
 

@@ -14,14 +14,24 @@ fn places(tool: &Tool) -> Vec<String> {
 #[test]
 fn input_schemas_are_of_objects() {
     let good = [json!({ "type": "object" }), json!({ "type": "object", "oneOf": [true, {}] })];
-    let bad = [json!(null), json!(true), json!([]), json!({}), json!({ "type": "array" }), json!({ "type": ["object"] })];
+    let bad = [
+        json!(null),
+        json!(true),
+        json!([]),
+        json!({}),
+        json!({ "type": "array" }),
+        json!({ "type": ["object"] }),
+    ];
     for schema in good {
         assert_eq!(places(&Tool::new("t", &schema)), [""; 0], "{schema}");
     }
     for schema in bad {
         assert_eq!(places(&Tool::new("t", &schema)), ["/inputSchema"], "{schema}");
     }
-    assert_eq!(places(&Tool::new("t", Schema::no_arguments()).with_output_schema(&json!(1))), ["/outputSchema"]);
+    assert_eq!(
+        places(&Tool::new("t", Schema::no_arguments()).with_output_schema(&json!(1))),
+        ["/outputSchema"]
+    );
 }
 
 /// TOOL-7: length, alphabet, uniqueness.
@@ -46,7 +56,8 @@ fn arguments_are_an_object_or_absent() {
     assert_eq!(read(r#"{"name":"t","arguments":null}"#).unwrap().arguments, None);
     let arguments = read(r#"{"name":"t","arguments":{"n":1.0}}"#).unwrap().arguments.unwrap();
     assert_eq!(arguments.raw().as_str(), r#"{"n":1.0}"#);
-    for text in [r#"{"name":"t","arguments":[]}"#, r#"{"name":"t","arguments":"{}"}"#, r#"{"arguments":{}}"#] {
+    for text in [r#"{"name":"t","arguments":[]}"#, r#"{"name":"t","arguments":"{}"}"#, r#"{"arguments":{}}"#]
+    {
         assert!(read(text).is_err(), "{text}");
     }
 }
@@ -75,8 +86,11 @@ fn structured_null_is_not_absence() {
 /// BASE-33: unknown members are ignored, at any depth.
 #[test]
 fn unknown_members_are_ignored() {
-    let tool: Tool = serde_json::from_str(r#"{"name":"t","inputSchema":{},"later":{"a":[1]},"annotations":{"x":1}}"#).unwrap();
+    let tool: Tool =
+        serde_json::from_str(r#"{"name":"t","inputSchema":{},"later":{"a":[1]},"annotations":{"x":1}}"#)
+            .unwrap();
     assert_eq!(tool.annotations, Some(ToolAnnotations::default()));
-    let result: CallToolResult = serde_json::from_str(r#"{"content":[{"type":"text","text":"a","x":1}],"y":null}"#).unwrap();
+    let result: CallToolResult =
+        serde_json::from_str(r#"{"content":[{"type":"text","text":"a","x":1}],"y":null}"#).unwrap();
     assert_eq!(result.content, [Content::text("a")]);
 }

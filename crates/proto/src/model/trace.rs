@@ -3,10 +3,13 @@
 use super::flaw::Flaw;
 use super::meta::{Meta, key};
 
+/// A key, the test of its value, and what to say of a value that fails it.
+type Rule = (&'static str, fn(&str) -> bool, &'static str);
+
 /// Every trace key that is there and does not follow its recommendation.
 #[must_use]
 pub fn check(meta: &Meta) -> Vec<Flaw> {
-    let rules: [(&str, fn(&str) -> bool, &str); 3] = [
+    let rules: [Rule; 3] = [
         (key::TRACEPARENT, is_traceparent, "is not version-traceid-parentid-flags in lower-case hex"),
         (key::TRACESTATE, is_tracestate, "is not a list of up to 32 key=value members"),
         (key::BAGGAGE, is_baggage, "is not a list of key=value members"),
@@ -52,7 +55,9 @@ fn is_tracestate(value: &str) -> bool {
             && member.split_once('=').is_some_and(|(key, value)| {
                 (1..=256).contains(&key.len())
                     && key.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-                    && key.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@'))
+                    && key
+                        .bytes()
+                        .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@'))
                     && (1..=256).contains(&value.len())
                     && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=')
             })
