@@ -285,7 +285,8 @@ pub(crate) const NOT_BASE64: &str = "is not base64";
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
     let body = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    text.len().is_multiple_of(4) && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
+    text.len().is_multiple_of(4)
+        && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 /// The bytes behind base64.
