@@ -5,7 +5,7 @@
 //! where the protocol is open: `_meta` and capabilities keep what they do not know, schemas and
 //! structured results stay the text they were, other unknown members are ignored (BASE-33).
 //!
-//! Parsing is tolerant, checking is separate: a `check` function tells every [`Flaw`](flaw::Flaw)
+//! Parsing is tolerant, checking is separate: a `check` function tells every [`Flaw`]
 //! with its place, and the caller decides what follows.
 
 mod open;

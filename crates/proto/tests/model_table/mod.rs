@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// Reads JSON into a type and writes it again.
-pub type Codec = fn(&Value) -> Result<Value, String>;
+pub(crate) type Codec = fn(&Value) -> Result<Value, String>;
 
 /// What a definition is to the model.
 #[derive(Clone)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// One of our types.
     Type(Codec),
     /// A call or a note: a method, and params of one of our types.
@@ -32,7 +32,7 @@ pub enum Entry {
 
 impl Entry {
     /// Reads an instance of the definition and writes it again.
-    pub fn pass(&self, value: &Value) -> Result<Value, String> {
+    pub(crate) fn pass(&self, value: &Value) -> Result<Value, String> {
         match self {
             Self::Type(codec) => codec(value),
             Self::Message(method, codec) => {
@@ -56,7 +56,7 @@ impl Entry {
 }
 
 /// Reads `T` from text, as from the wire, and writes it again.
-pub fn of<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, String> {
+pub(crate) fn of<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, String> {
     let read: T = serde_json::from_str(&value.to_string()).map_err(|error| error.to_string())?;
     serde_json::to_value(&read).map_err(|error| error.to_string())
 }
@@ -112,7 +112,7 @@ const ENVELOPE: &str = "the envelope, which jsonrpc reads without the model";
 const JSON: &str = "any JSON";
 
 /// Every definition of the five revisions.
-pub fn entry(name: &str) -> Option<Entry> {
+pub(crate) fn entry(name: &str) -> Option<Entry> {
     parts(name).or_else(|| payloads(name)).or_else(|| messages(name)).or_else(|| outside(name))
 }
 
@@ -326,7 +326,7 @@ fn outside(name: &str) -> Option<Entry> {
 }
 
 /// Equal as JSON, where `1` and `1.0` are the same number.
-pub fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
@@ -338,7 +338,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// The shared data, or `None` after saying what is skipped.
-pub fn shared(path: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn shared(path: &str) -> Option<std::path::PathBuf> {
     let full = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")).join(path);
     if !full.exists() {
         println!("skipped: ../shared/{path} is not there");
