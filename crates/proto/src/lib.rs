@@ -10,6 +10,7 @@
 //! * [`codec`]: where one message ends and the next begins.
 //! * [`jsonrpc`]: bytes to calls, notes and replies, payloads left raw.
 //! * [`method`]: the one table of methods.
+//! * [`model`]: what params and results say, one set of types for all revisions.
 //! * [`era`]: what a revision changes, and nobody else knows.
 //! * [`session`]: the protocol on one link, as one value.
 //! * [`finding`]: what a peer did wrong, told truthfully.
@@ -24,5 +25,6 @@ pub mod http;
 pub mod jsonrpc;
 pub mod limits;
 pub mod method;
+pub mod model;
 pub mod moment;
 pub mod session;
