@@ -1,1 +1,38 @@
-//! cardan, under construction.
+//! Cardan for library users: the universal joint for the Model Context Protocol.
+//!
+//! A server is a few functions:
+//!
+//! ```no_run
+//! use cardan::prelude::*;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Echo {
+//!     text: String,
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text);
+//!     cardan::serve_stdio(&server.build()).await;
+//! }
+//! ```
+//!
+//! A client connects to anything that can be reached by a link and does not care for the era:
+//! see [`client::Client`].
+
+pub use cardan_client as client;
+pub use cardan_proto as proto;
+pub use cardan_runtime as runtime;
+pub use cardan_server as server;
+pub use cardan_transport as transport;
+
+/// What most programs need.
+pub mod prelude {
+    pub use cardan_client::{Answerers, CallError, Client, Urls};
+    pub use cardan_proto::model::{
+        CallToolResult, Content, Form, Prompt, PromptMessage, Resource, ResourceTemplate,
+    };
+    pub use cardan_server::schemars::{self, JsonSchema};
+    pub use cardan_server::serde::{self, Deserialize, Serialize};
+    pub use cardan_server::{Cx, Json, Server, Stop};
+}

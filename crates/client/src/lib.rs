@@ -1,1 +1,23 @@
-//! client, under construction.
+//! Clients: typed methods over any link, the same in both eras.
+//!
+//! * [`Client`] and its [`Connector`]: connect, settle the era, call.
+//! * [`Call`]: one call in progress; await it, watch it, cancel it.
+//! * [`Answerers`]: what the client answers when it is asked.
+//! * [`CallError`]: what can go wrong, and whether the call may have been executed.
+
+mod asks;
+mod cache;
+mod call;
+mod client;
+mod connect;
+mod eras;
+mod error;
+mod pages;
+
+pub use asks::{Answerers, Urls};
+pub use call::{Call, Listen};
+pub use client::{Client, ServerInfo};
+pub use connect::Connector;
+pub use eras::Eras;
+pub use error::{CallError, ConnectError, Settled, words};
+pub use pages::{Page, Pages};

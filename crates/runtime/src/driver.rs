@@ -241,7 +241,9 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.service.event(&event);
             }
             Event::Noted(note) => self.service.note(note),
-            Event::State(_) | Event::Logged { .. } | Event::Found(_) => self.service.event(&event),
+            Event::State(_) | Event::Opened { .. } | Event::Logged { .. } | Event::Found(_) => {
+                self.service.event(&event)
+            }
         }
     }
 

@@ -1,1 +1,26 @@
-//! server, under construction.
+//! Servers: typed tools from plain async functions, resources, prompts, completion, and asks that
+//! work in both eras.
+//!
+//! * [`Server`] and its [`Builder`](builder::Builder): what is offered.
+//! * [`Cx`]: what a handler holds.
+//! * [`Stop`]: how a handler stops early.
+//! * [`Json`]: structured output.
+
+pub mod builder;
+mod cx;
+mod lower;
+pub mod output;
+mod registry;
+mod router;
+pub mod seal;
+mod server;
+mod stop;
+pub mod tools;
+
+pub use cx::Cx;
+pub use output::Json;
+pub use router::Variables;
+pub use schemars;
+pub use serde;
+pub use server::Server;
+pub use stop::Stop;

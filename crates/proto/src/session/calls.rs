@@ -206,7 +206,10 @@ impl Session {
         };
         let revision = pending.revision.unwrap_or(Revision::LATEST_LEGACY);
         match revision.unseal(&pending.method, result, &self.config) {
-            Unsealed::Done(result) => self.settle(ticket, Outcome::Done(result)),
+            Unsealed::Done(result) => {
+                let result = if pending.rounds > 0 { uncacheable(&pending.method, result) } else { result };
+                self.settle(ticket, Outcome::Done(result));
+            }
             Unsealed::Asks(entries, state) => self.asked_by_result(ticket, pending, entries, state),
             Unsealed::Broken(rule) => {
                 self.find(rule, None, pending.method.to_string());
@@ -408,4 +411,12 @@ impl Session {
             self.send_note(LaneId::MAIN, method, params);
         }
     }
+}
+
+/// What answers made is good for this caller and this moment only: nobody may keep it.
+fn uncacheable(method: &Method, result: Bytes) -> Bytes {
+    if !method.is_cacheable() {
+        return result;
+    }
+    splice(&result, &[Edit::Drop("ttlMs"), Edit::Drop("cacheScope")]).unwrap_or(result)
 }

@@ -376,6 +376,13 @@ impl Outgoing {
 pub enum Event {
     /// The state changed.
     State(StateChange),
+    /// Client: the era is settled; calls may follow.
+    Opened {
+        /// The settled revision.
+        revision: Revision,
+        /// The result that opened the session: of `initialize` or `server/discover`.
+        greeting: Option<Bytes>,
+    },
     /// The peer calls, or goes on with a call whose asks were answered.
     Called(Called),
     /// A call of the peer is no more: stop work, answer nothing.

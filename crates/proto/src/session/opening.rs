@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::config::{EraChoice, Role};
-use super::event::{CallOptions, Cause, LaneId};
+use super::event::{CallOptions, Cause, Event, LaneId};
 use super::state::State;
 use super::tables::{Grave, Purpose};
 use crate::era::caps::ServerCaps;
@@ -42,8 +42,7 @@ impl Session {
         }
         if let Some(capabilities) = self.config.dialect.synthetic_capabilities() {
             self.server = ServerCaps::read(capabilities);
-            self.revision = Some(Revision::LATEST_LEGACY);
-            return self.become_state(State::Ready, None);
+            return self.opened(Revision::LATEST_LEGACY);
         }
         match (self.config.era, self.config.revisions.newest(Era::Modern)) {
             (EraChoice::Auto | EraChoice::Modern, Some(revision)) => self.probe(revision),
@@ -117,8 +116,7 @@ impl Session {
             Next::Modern { revision, capabilities } => {
                 self.opening.greeting = greeting.cloned();
                 self.server = ServerCaps::read(&capabilities);
-                self.revision = Some(revision);
-                self.become_state(State::Ready, None);
+                self.opened(revision);
             }
             Next::Retry(revision) => {
                 self.opening.retried = true;
@@ -147,8 +145,14 @@ impl Session {
         };
         self.opening.greeting = Some(result);
         self.server = ServerCaps::read(&capabilities);
-        self.revision = Some(revision);
         self.send_note(LaneId::MAIN, Method::Initialized, None);
+        self.opened(revision);
+    }
+
+    fn opened(&mut self, revision: Revision) {
+        self.revision = Some(revision);
+        let greeting = self.opening.greeting.clone();
+        self.event(Event::Opened { revision, greeting });
         self.become_state(State::Ready, None);
     }
 

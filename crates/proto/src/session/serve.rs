@@ -150,6 +150,7 @@ impl Session {
             batch,
             rounds: 0,
             round: None,
+            answers: Answers::new(),
             pace: Pace::default(),
         };
         let key = self.inbound.insert(running);
@@ -264,7 +265,8 @@ impl Session {
     fn ask_by_calls(&mut self, key: CallKey, asks: Asks, revision: Revision) {
         let Some(running) = self.inbound.get_mut(key) else { return };
         let lane = running.lane;
-        running.round = Some(Round { waiting: asks.entries.len(), answers: Answers::new() });
+        let answers = std::mem::take(&mut running.answers);
+        running.round = Some(Round { waiting: asks.entries.len(), answers });
         if asks.entries.is_empty() {
             return self.next_round(key);
         }
@@ -291,6 +293,7 @@ impl Session {
         let call = running.call.clone();
         let progress =
             if call.params.meta(MetaKey::ProgressToken).is_some() { Wanted::Yes } else { Wanted::No };
+        running.answers.clone_from(&round.answers);
         let (revision, log_level) = (running.revision, running.log_level);
         self.event(Event::Called(Called {
             key,

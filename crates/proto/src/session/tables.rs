@@ -67,6 +67,8 @@ pub(super) struct Running {
     pub(super) batch: Option<BatchKey>,
     pub(super) rounds: usize,
     pub(super) round: Option<Round>,
+    /// Answers of all rounds so far.
+    pub(super) answers: Answers,
     pub(super) pace: Pace,
 }
 

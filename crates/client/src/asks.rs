@@ -1,0 +1,131 @@
+//! The user's answers to what servers ask: forms, addresses, sampling, roots.
+
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
+use cardan_proto::model::roots::{ListRootsResult, Root};
+use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
+use cardan_proto::session::event::Ask;
+use cardan_runtime::service::Handler;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+type Answering<P, R> = Arc<dyn Fn(P) -> Handler<Result<R, Fault>> + Send + Sync>;
+
+/// What a client can answer. What is set is what it declares.
+#[derive(Default, Clone)]
+pub struct Answerers {
+    elicit: Option<Answering<ElicitParams, ElicitResult>>,
+    urls: bool,
+    sample: Option<Answering<CreateMessageParams, CreateMessageResult>>,
+    roots: Option<Arc<RwLock<Vec<Root>>>>,
+}
+
+impl Answerers {
+    /// Answers forms, and addresses too when `urls` says so.
+    #[must_use]
+    pub fn elicit<F, Fut>(mut self, urls: Urls, answer: F) -> Self
+    where
+        F: Fn(ElicitParams) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ElicitResult, Fault>> + Send + 'static,
+    {
+        self.elicit = Some(Arc::new(move |params| Box::pin(answer(params))));
+        self.urls = urls == Urls::Offered;
+        self
+    }
+
+    /// Answers sampling.
+    #[must_use]
+    pub fn sample<F, Fut>(mut self, answer: F) -> Self
+    where
+        F: Fn(CreateMessageParams) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<CreateMessageResult, Fault>> + Send + 'static,
+    {
+        self.sample = Some(Arc::new(move |params| Box::pin(answer(params))));
+        self
+    }
+
+    /// Tells these roots. They may change later, in place.
+    #[must_use]
+    pub fn roots(mut self, roots: Arc<RwLock<Vec<Root>>>) -> Self {
+        self.roots = Some(roots);
+        self
+    }
+
+    /// The capabilities that follow.
+    pub(crate) fn capabilities(&self) -> Value {
+        let mut capabilities = json!({});
+        if self.elicit.is_some() {
+            capabilities["elicitation"] =
+                if self.urls { json!({ "form": {}, "url": {} }) } else { json!({ "form": {} }) };
+        }
+        if self.sample.is_some() {
+            capabilities["sampling"] = json!({ "tools": {} });
+        }
+        if self.roots.is_some() {
+            capabilities["roots"] = json!({ "listChanged": true });
+        }
+        capabilities
+    }
+
+    pub(crate) fn answer(&self, ask: &Ask) -> Handler<Result<Bytes, Fault>> {
+        let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
+            (Method::ElicitationCreate, Some(elicit), ..) => answer_with(ask, elicit, check_elicited),
+            (Method::SamplingCreateMessage, _, Some(sample), _) => answer_with(ask, sample, |_, _| None),
+            (Method::RootsList, .., Some(roots)) => {
+                let roots = roots.read().unwrap_or_else(PoisonError::into_inner).clone();
+                encode(&ListRootsResult { roots, ..Default::default() }).map(|raw| ready(Ok(raw)))
+            }
+            (other, ..) => Err(Fault::method_not_found(other.name())),
+        };
+        answered.unwrap_or_else(|fault| ready(Err(fault)))
+    }
+}
+
+/// Whether a person can be sent to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urls {
+    /// Yes.
+    Offered,
+    /// No: forms only.
+    NotOffered,
+}
+
+type Answered = Result<Handler<Result<Bytes, Fault>>, Fault>;
+
+fn answer_with<P, R>(ask: &Ask, answering: &Answering<P, R>, check: fn(&P, &R) -> Option<Fault>) -> Answered
+where
+    P: DeserializeOwned + Clone + Send + Sync + 'static,
+    R: Serialize + Send + 'static,
+{
+    let raw = ask.params.as_deref().unwrap_or(b"{}");
+    let params: P =
+        serde_json::from_slice(raw).map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
+    let answering = answering(params.clone());
+    Ok(Box::pin(async move {
+        let answer = answering.await?;
+        match check(&params, &answer) {
+            Some(fault) => Err(fault),
+            None => encode(&answer),
+        }
+    }))
+}
+
+/// What our side filled in must fit the form before it goes out.
+fn check_elicited(params: &ElicitParams, result: &ElicitResult) -> Option<Fault> {
+    let flaws = params.check_answer(result);
+    flaws.first().map(|flaw| Fault::internal(format!("the answer does not fit the form: {flaw}")))
+}
+
+fn encode(value: &impl Serialize) -> Result<Bytes, Fault> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|_| Fault::internal("the answer cannot be written"))
+}
+
+fn ready(outcome: Result<Bytes, Fault>) -> Handler<Result<Bytes, Fault>> {
+    Box::pin(std::future::ready(outcome))
+}

@@ -1,0 +1,101 @@
+//! Results that a server allows to be kept, until they are stale or a change note says so.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::Change;
+use serde::Deserialize;
+use tokio::time::{Duration, Instant};
+
+/// Kept results of one client, and so of one authorization context: private ones may be kept too.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    entries: Mutex<HashMap<(Method, Option<Bytes>), Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    result: Bytes,
+    until: Instant,
+    uri: Option<Box<str>>,
+}
+
+/// More are not kept: a client does not read ten thousand things at once.
+const MAX_ENTRIES: usize = 1024;
+
+impl Cache {
+    /// A fresh result of the same method and params, if there is one.
+    pub(crate) fn get(&self, method: &Method, params: Option<&Bytes>) -> Option<Bytes> {
+        if !method.is_cacheable() {
+            return None;
+        }
+        let mut entries = self.lock();
+        let key = (method.clone(), params.cloned());
+        let kept = entries.get(&key)?;
+        if kept.until > Instant::now() {
+            return Some(kept.result.clone());
+        }
+        entries.remove(&key);
+        None
+    }
+
+    /// Keeps a result for as long as the server says. No hint, zero or less: not at all.
+    pub(crate) fn put(&self, method: &Method, params: Option<&Bytes>, result: &Bytes) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Hint {
+            ttl_ms: Option<i64>,
+        }
+        #[derive(Deserialize)]
+        struct Uri {
+            uri: Option<Box<str>>,
+        }
+        if !method.is_cacheable() {
+            return;
+        }
+        let hint: Option<Hint> = serde_json::from_slice(result).ok();
+        let ttl =
+            hint.and_then(|hint| hint.ttl_ms).and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
+        let Some(until) = ttl.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms))) else {
+            return;
+        };
+        let uri =
+            params.and_then(|params| serde_json::from_slice::<Uri>(params).ok()).and_then(|uri| uri.uri);
+        let mut entries = self.lock();
+        if entries.len() >= MAX_ENTRIES {
+            let now = Instant::now();
+            entries.retain(|_, kept| kept.until > now);
+        }
+        if entries.len() < MAX_ENTRIES {
+            entries.insert((method.clone(), params.cloned()), Kept { result: result.clone(), until, uri });
+        }
+    }
+
+    /// A change note makes what it is about stale at once.
+    pub(crate) fn changed(&self, change: &Change) {
+        self.lock().retain(|(method, _), kept| match change {
+            Change::Tools => *method != Method::ToolsList,
+            Change::Prompts => *method != Method::PromptsList,
+            Change::Resources => !matches!(method, Method::ResourcesList | Method::ResourcesTemplatesList),
+            Change::Resource(uri) => {
+                let read = *method == Method::ResourcesRead;
+                !(read
+                    && kept
+                        .uri
+                        .as_ref()
+                        .is_some_and(|kept| kept.starts_with(&**uri) || uri.starts_with(&**kept)))
+            }
+        });
+    }
+
+    /// A cursor that the server no longer takes: all pages of the list are stale.
+    pub(crate) fn forget(&self, list: &Method) {
+        self.lock().retain(|(method, _), _| method != list);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Method, Option<Bytes>), Kept>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

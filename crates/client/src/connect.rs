@@ -1,0 +1,301 @@
+//! From a way to reach a server to a client that is ready: make the link, settle the era.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use cardan_proto::dialect::Dialect;
+use cardan_proto::era::{Era, Revisions};
+use cardan_proto::finding::{Finding, Strictness};
+use cardan_proto::jsonrpc::envelope::Note;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
+use cardan_proto::model::Implementation;
+use cardan_proto::session::config::{Config, EraChoice, Role};
+use cardan_proto::session::event::{Ask, Cause, Event};
+use cardan_proto::session::state::State;
+use cardan_runtime::driver::Driver;
+use cardan_runtime::link::Link;
+use cardan_runtime::service::{Handler, Service};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::asks::Answerers;
+use crate::cache::Cache;
+use crate::client::Client;
+use crate::eras::Eras;
+use crate::error::{ConnectError, Settled};
+
+/// A client in the making.
+#[must_use = "call connect to get a client"]
+#[derive(Clone)]
+pub struct Connector {
+    identity: Implementation,
+    answerers: Answerers,
+    observer: Option<Observer>,
+    memory: Option<(Arc<Eras>, Box<str>)>,
+    era: EraChoice,
+    revisions: Revisions,
+    strictness: Strictness,
+    dialect: Dialect,
+    limits: Limits,
+}
+
+/// Sees everything that happens on the link. Must not block.
+pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+
+impl Connector {
+    pub(crate) fn new(name: String, version: String) -> Self {
+        Self {
+            identity: Implementation::new(name, version),
+            answerers: Answerers::default(),
+            observer: None,
+            memory: None,
+            era: EraChoice::Auto,
+            revisions: Revisions::ALL,
+            strictness: Strictness::Standard,
+            dialect: Dialect::Standard,
+            limits: Limits::DEFAULT,
+        }
+    }
+
+    /// What the client answers when it is asked. Nothing is declared that is not set.
+    pub fn answer(mut self, answerers: Answerers) -> Self {
+        self.answerers = answerers;
+        self
+    }
+
+    /// Sees everything that happens on the link: states, findings, logs, changes. Must not block.
+    pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Remembers the era of the server called `server`.
+    pub fn remember(mut self, eras: Arc<Eras>, server: &str) -> Self {
+        self.memory = Some((eras, server.into()));
+        self
+    }
+
+    /// How the era is settled; by probing, unless told otherwise.
+    pub fn era(mut self, era: EraChoice) -> Self {
+        self.era = era;
+        self
+    }
+
+    /// The revisions to offer; all, unless told otherwise.
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.revisions = revisions;
+        self
+    }
+
+    /// How much deviation of servers is accepted.
+    pub fn strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
+        self
+    }
+
+    /// The foreign wire form to speak.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Every bound.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Connects over links that `dial` makes. Some legacy servers die of the probe; those get a second
+    /// link and no probe.
+    pub async fn connect<L, E, D>(&self, mut dial: D) -> Result<Client, ConnectError<E>>
+    where
+        L: Link + Unpin,
+        D: AsyncFnMut() -> Result<L, E>,
+    {
+        let choice = self.remembered();
+        let link = dial().await.map_err(ConnectError::Link)?;
+        let failure = match self.open(link, choice).await {
+            Ok(client) => return Ok(client),
+            Err(failure) => failure,
+        };
+        let again = match (choice, failure.state) {
+            // It died while it was probed.
+            (EraChoice::Auto, State::Probing) if is_death(&failure.cause) => EraChoice::Legacy,
+            // What we remembered is not true any more.
+            (EraChoice::Legacy, _) if self.era == EraChoice::Auto => EraChoice::Auto,
+            _ => return Err(failure.into()),
+        };
+        self.forget();
+        let link = dial().await.map_err(ConnectError::Link)?;
+        self.open(link, again).await.map_err(Into::into)
+    }
+
+    /// Connects over one link that is there already.
+    pub async fn connect_link<L: Link + Unpin>(
+        &self,
+        link: L,
+    ) -> Result<Client, ConnectError<std::convert::Infallible>> {
+        self.open(link, self.era).await.map_err(Into::into)
+    }
+
+    async fn open<L: Link + Unpin>(&self, link: L, era: EraChoice) -> Result<Client, Failure> {
+        let (told, mut news) = watch::channel(News::default());
+        let service = Arc::new(Listener {
+            answerers: self.answerers.clone(),
+            observer: self.observer.clone(),
+            cache: Arc::new(Cache::default()),
+            told,
+            findings: Mutex::new(Vec::new()),
+        });
+        let config = Arc::new(self.config(era));
+        let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
+        let driving = tokio::spawn(driver);
+        let settled = loop {
+            {
+                let now = news.borrow_and_update();
+                if let Some(settled) = now.settled.clone().filter(|_| now.state == State::Ready) {
+                    break settled;
+                }
+                if let Some((state, cause)) = now.ended.clone() {
+                    let findings = service.findings();
+                    return Err(Failure { state, cause, findings });
+                }
+            }
+            if news.changed().await.is_err() {
+                let cause = driving.await.unwrap_or(Cause::ClosedByPeer);
+                return Err(Failure { state: State::Connecting, cause, findings: service.findings() });
+            }
+        };
+        self.note_era(settled.revision.era());
+        Ok(Client::new(peer, driving, settled, Arc::clone(&service.cache), config, news))
+    }
+
+    fn config(&self, era: EraChoice) -> Config {
+        let identity = Bytes::from(json!(self.identity).to_string());
+        let capabilities = Bytes::from(self.answerers.capabilities().to_string());
+        Config {
+            era,
+            revisions: self.revisions,
+            strictness: self.strictness,
+            dialect: self.dialect,
+            limits: self.limits.clone(),
+            ..Config::new(Role::Client, identity, capabilities)
+        }
+    }
+
+    fn remembered(&self) -> EraChoice {
+        let known = self.memory.as_ref().and_then(|(eras, server)| eras.get(server));
+        match (self.era, known) {
+            (EraChoice::Auto, Some(Era::Legacy)) => EraChoice::Legacy,
+            (choice, _) => choice,
+        }
+    }
+
+    fn note_era(&self, era: Era) {
+        if let Some((eras, server)) = &self.memory {
+            eras.put(server, era);
+        }
+    }
+
+    fn forget(&self) {
+        if let Some((eras, server)) = &self.memory {
+            eras.forget(server);
+        }
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// The server is gone, rather than unwilling.
+fn is_death(cause: &Cause) -> bool {
+    matches!(cause, Cause::Exited { .. } | Cause::ClosedByPeer | Cause::Io(_))
+}
+
+/// Why opening failed, and how far it had come.
+struct Failure {
+    state: State,
+    cause: Cause,
+    findings: Vec<Finding>,
+}
+
+impl<E> From<Failure> for ConnectError<E> {
+    fn from(failure: Failure) -> Self {
+        Self::Opening { cause: failure.cause, findings: failure.findings }
+    }
+}
+
+/// What is known about the link right now.
+#[derive(Debug, Clone)]
+pub(crate) struct News {
+    pub(crate) state: State,
+    pub(crate) settled: Option<Settled>,
+    /// The state in which it ended, and why.
+    pub(crate) ended: Option<(State, Cause)>,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self { state: State::Disconnected, settled: None, ended: None }
+    }
+}
+
+/// Our side of the conversation.
+struct Listener {
+    answerers: Answerers,
+    observer: Option<Observer>,
+    cache: Arc<Cache>,
+    told: watch::Sender<News>,
+    findings: Mutex<Vec<Finding>>,
+}
+
+impl Listener {
+    fn findings(&self) -> Vec<Finding> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, finding: &Finding) {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        // Enough to explain why opening failed; the session keeps the full record.
+        if findings.len() < 16 {
+            findings.push(finding.clone());
+        }
+    }
+}
+
+impl Service for Listener {
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        self.answerers.answer(&ask)
+    }
+
+    fn note(&self, note: Note) {
+        if let Some(observer) = &self.observer {
+            observer(&Event::Noted(note));
+        }
+    }
+
+    fn event(&self, event: &Event) {
+        match event {
+            Event::Opened { revision, greeting } => self.told.send_modify(|news| {
+                news.settled = Some(Settled { revision: *revision, greeting: greeting.clone() });
+            }),
+            Event::State(change) => self.told.send_modify(|news| {
+                if let (Some(cause), None) = (&change.cause, &news.ended) {
+                    news.ended = Some((change.from, cause.clone()));
+                }
+                news.state = change.to;
+            }),
+            Event::Changed { change, .. } => self.cache.changed(change),
+            Event::Found(finding) => self.keep(finding),
+            _ => {}
+        }
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What can go wrong with a call, and with connecting.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use cardan_proto::era::Revision;
+use cardan_proto::finding::Finding;
+use cardan_proto::jsonrpc::envelope::Violation;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal};
+
+/// Why a call brought no result.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server answered with an error.
+    Fault(Fault),
+    /// No answer in time. The server was told that nobody waits any more.
+    TimedOut {
+        /// Which deadline.
+        deadline: Deadline,
+        /// After how long.
+        after: Duration,
+        /// Did it reach the server?
+        delivery: Delivery,
+    },
+    /// The call was given up.
+    Cancelled {
+        /// Why.
+        reason: Cow<'static, str>,
+        /// Did it reach the server?
+        delivery: Delivery,
+    },
+    /// The link was lost.
+    Lost {
+        /// Why.
+        cause: Cause,
+        /// Did it reach the server?
+        delivery: Delivery,
+    },
+    /// The server answered with something that is no answer.
+    Violated(Violation),
+    /// The call was never sent.
+    Refused(Refusal),
+    /// The result does not have the shape of its method.
+    Shape(String),
+    /// A listing that does not end.
+    Endless(String),
+}
+
+impl CallError {
+    /// May the server have done what the call asks for?
+    #[must_use]
+    pub fn may_have_executed(&self) -> bool {
+        match self {
+            Self::Fault(_) | Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => true,
+            Self::TimedOut { delivery, .. }
+            | Self::Cancelled { delivery, .. }
+            | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
+            Self::Refused(_) => false,
+        }
+    }
+
+    /// What to try next, in one line.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            Self::Fault(_) => "check the name and the arguments against the server's lists",
+            Self::TimedOut { deadline: Deadline::Idle, .. } => {
+                "allow more time, or ask the server for progress"
+            }
+            Self::TimedOut { .. } => "allow more time in all",
+            Self::Cancelled { .. } => "call again",
+            Self::Lost { .. } => "connect again; look at the server's last words",
+            Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => {
+                "report it to the server's author; lenient mode may help"
+            }
+            Self::Refused(Refusal::Capability(_)) => "the server does not offer this; see its capabilities",
+            Self::Refused(Refusal::NotInRevision(_)) => "the settled revision has no such method",
+            Self::Refused(_) => "wait for calls in flight, then call again",
+        }
+    }
+}
+
+/// The result, or why there is none.
+pub(crate) fn result_of(outcome: Outcome) -> Result<bytes::Bytes, CallError> {
+    Err(match outcome {
+        Outcome::Done(result) => return Ok(result),
+        Outcome::Fault(fault) => CallError::Fault(fault),
+        Outcome::TimedOut { deadline, after, delivery } => CallError::TimedOut { deadline, after, delivery },
+        Outcome::Cancelled { reason, delivery } => CallError::Cancelled { reason, delivery },
+        Outcome::Lost { cause, delivery } => CallError::Lost { cause, delivery },
+        Outcome::Violated(violation) => CallError::Violated(violation),
+        Outcome::Refused(refusal) => CallError::Refused(refusal),
+        _ => CallError::Shape("an outcome of a newer version".into()),
+    })
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => write!(f, "the server answered with an error: {fault}"),
+            Self::TimedOut { deadline, after, delivery } => {
+                let what = match deadline {
+                    Deadline::Idle => "no sign of life",
+                    Deadline::Total => "no answer",
+                };
+                write!(f, "{what} within {:.1} s ({})", after.as_secs_f64(), words(*delivery))
+            }
+            Self::Cancelled { reason, delivery } => write!(f, "given up: {reason} ({})", words(*delivery)),
+            Self::Lost { cause, delivery } => write!(f, "link lost: {cause} ({})", words(*delivery)),
+            Self::Violated(violation) => {
+                write!(
+                    f,
+                    "the server's answer breaks the protocol: {} ({})",
+                    violation.rule.id(),
+                    violation.rule.clause()
+                )
+            }
+            Self::Refused(refusal) => refusal_text(refusal, f),
+            Self::Shape(why) => write!(f, "the result does not have the shape of its method: {why}"),
+            Self::Endless(why) => write!(f, "the listing does not end: {why}"),
+        }
+    }
+}
+
+fn refusal_text(refusal: &Refusal, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match refusal {
+        Refusal::TooMany => f.write_str("not sent: too many calls in flight"),
+        Refusal::NotOpen => f.write_str("not sent: the session is not open"),
+        Refusal::Capability(name) => write!(f, "not sent: the server does not declare {name}"),
+        Refusal::NotInRevision(revision) => write!(f, "not sent: revision {revision} has no such method"),
+        Refusal::Params => f.write_str("not sent: the params are not a JSON object"),
+        Refusal::Backlog => f.write_str("not sent: the server does not keep up with what was sent before"),
+        _ => f.write_str("not sent"),
+    }
+}
+
+/// A delivery in words.
+#[must_use]
+pub fn words(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::NotSent => "not sent",
+        Delivery::Sent => "the server had it",
+        Delivery::Unknown => "whether the server ran it is not known",
+    }
+}
+
+impl Error for CallError {}
+
+/// Why there is no session.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError<E> {
+    /// The link could not be made.
+    Link(E),
+    /// The link ended, or was ended, before calls could flow.
+    Opening {
+        /// Why.
+        cause: Cause,
+        /// What the server did wrong until then.
+        findings: Vec<Finding>,
+    },
+}
+
+impl<E: fmt::Display> fmt::Display for ConnectError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(error) => write!(f, "cannot connect: {error}"),
+            Self::Opening { cause, findings } => {
+                write!(f, "cannot open a session: {cause}")?;
+                if let Some(first) = findings.first() {
+                    write!(f, "; {first}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for ConnectError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Link(error) => Some(error),
+            Self::Opening { .. } => None,
+        }
+    }
+}
+
+/// What a session settled on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// The revision, and so the era.
+    pub revision: Revision,
+    /// The result of `initialize` or `server/discover`, as raw JSON. Dialects have none.
+    pub greeting: Option<bytes::Bytes>,
+}

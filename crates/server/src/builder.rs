@@ -1,0 +1,234 @@
+//! Describing a server, step by step.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_proto::dialect::Dialect;
+use cardan_proto::era::Revisions;
+use cardan_proto::finding::Strictness;
+use cardan_proto::limits::Limits;
+use cardan_proto::model::resource::ResourceContents;
+use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::model::{Implementation, Prompt, PromptMessage, Resource, ResourceTemplate, Tool};
+use cardan_proto::session::config::{CacheHint, Config, Role};
+use cardan_proto::session::event::Event;
+use serde_json::{Value, json};
+
+use crate::cx::Cx;
+use crate::registry::Registry;
+use crate::seal::Sealer;
+use crate::server::{Observer, Server};
+use crate::stop::Stop;
+use crate::tools::{Registered, RunTool, ToolFn};
+
+/// How many entries a page of a list has, unless told otherwise.
+const PAGE_SIZE: usize = 50;
+
+/// A server in the making.
+#[must_use = "call build to get the server"]
+pub struct Builder {
+    identity: Implementation,
+    instructions: Option<String>,
+    registry: Registry,
+    logging: bool,
+    page_size: usize,
+    seal_key: Option<[u8; 32]>,
+    observer: Option<Observer>,
+    revisions: Revisions,
+    strictness: Strictness,
+    dialect: Dialect,
+    cache: CacheHint,
+    limits: Limits,
+}
+
+impl Builder {
+    pub(crate) fn new(name: String, version: String) -> Self {
+        Self {
+            identity: Implementation::new(name, version),
+            instructions: None,
+            registry: Registry::default(),
+            logging: false,
+            page_size: PAGE_SIZE,
+            seal_key: None,
+            observer: None,
+            revisions: Revisions::ALL,
+            strictness: Strictness::Standard,
+            dialect: Dialect::Standard,
+            cache: CacheHint::default(),
+            limits: Limits::DEFAULT,
+        }
+    }
+
+    /// More about the server: title, icons, website.
+    pub fn identity(mut self, identity: Implementation) -> Self {
+        self.identity = identity;
+        self
+    }
+
+    /// How to use the server, for the model.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// A tool from an async function: of nothing, of arguments, of [`Cx`], or of both. What it
+    /// takes and returns is described by the types.
+    pub fn tool<F, Shape>(mut self, name: &str, description: &str, function: F) -> Self
+    where
+        F: ToolFn<Shape>,
+        Shape: 'static,
+    {
+        self.registry.tools.put(name, Registered::typed(name, description, function));
+        self
+    }
+
+    /// A tool with a description of your own, running on raw arguments.
+    pub fn raw_tool(mut self, tool: Tool, run: Arc<dyn RunTool>) -> Self {
+        let name = tool.name.clone();
+        self.registry.tools.put(&name, Registered { tool: Arc::new(tool), run });
+        self
+    }
+
+    /// A resource, read by an async function.
+    pub fn resource<F, Fut>(mut self, resource: Resource, read: F) -> Self
+    where
+        F: Fn(Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<ResourceContents>, Stop>> + Send + 'static,
+    {
+        let uri = resource.uri.clone();
+        self.registry.resources.put(&uri, (resource, Arc::new(read)));
+        self
+    }
+
+    /// Resources that a template describes: the function gets the address and the template's variables.
+    ///
+    /// # Panics
+    ///
+    /// If the template is malformed: a mistake in the program.
+    pub fn template<F, Fut>(mut self, template: ResourceTemplate, read: F) -> Self
+    where
+        F: Fn(String, BTreeMap<String, String>, Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<ResourceContents>, Stop>> + Send + 'static,
+    {
+        let text = template.uri_template.clone();
+        let parsed = UriTemplate::parse(&text).expect("the template is written by the server's author");
+        self.registry.templates.put(&text, (template, Arc::new(parsed), Arc::new(read)));
+        self
+    }
+
+    /// A prompt, filled in by an async function.
+    pub fn prompt<F, Fut>(mut self, prompt: Prompt, fill: F) -> Self
+    where
+        F: Fn(BTreeMap<String, String>, Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<PromptMessage>, Stop>> + Send + 'static,
+    {
+        let name = prompt.name.clone();
+        self.registry.prompts.put(&name, (prompt, Arc::new(fill)));
+        self
+    }
+
+    /// Completion of one argument of a prompt (by name) or variable of a template (by its text).
+    pub fn complete<F>(mut self, target: &str, argument: &str, complete: F) -> Self
+    where
+        F: Fn(&str, &BTreeMap<String, String>) -> Vec<String> + Send + Sync + 'static,
+    {
+        self.registry.completions.insert((target.to_owned(), argument.to_owned()), Arc::new(complete));
+        self
+    }
+
+    /// The server sends log notes.
+    pub fn logging(mut self) -> Self {
+        self.logging = true;
+        self
+    }
+
+    /// How many entries a page of a list has.
+    pub fn page_size(mut self, entries: usize) -> Self {
+        self.page_size = entries.max(1);
+        self
+    }
+
+    /// The key that seals request state, shared by all replicas. Without one, state is good for this
+    /// process only.
+    pub fn seal_key(mut self, key: [u8; 32]) -> Self {
+        self.seal_key = Some(key);
+        self
+    }
+
+    /// Sees everything that happens on every link: states, findings, notes. Must not block.
+    pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// The revisions to speak; all, unless told otherwise.
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.revisions = revisions;
+        self
+    }
+
+    /// How much deviation of clients is accepted.
+    pub fn strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
+        self
+    }
+
+    /// The foreign wire form to speak.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// How long lists may be kept by clients.
+    pub fn cache(mut self, hint: CacheHint) -> Self {
+        self.cache = hint;
+        self
+    }
+
+    /// Every bound.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The server.
+    pub fn build(self) -> Server {
+        let identity = Bytes::from(json!(self.identity).to_string());
+        let capabilities = Bytes::from(self.capabilities().to_string());
+        let config = Config {
+            instructions: self.instructions.map(|text| Bytes::from(json!(text).to_string())),
+            revisions: self.revisions,
+            strictness: self.strictness,
+            dialect: self.dialect,
+            cache: self.cache,
+            limits: self.limits,
+            ..Config::new(Role::Server, identity, capabilities)
+        };
+        let ttl = config.limits.request_state_ttl;
+        let sealer = self.seal_key.map_or_else(|| Sealer::random(ttl), |key| Sealer::with_key(&key, ttl));
+        Server::new(config, self.registry, sealer, self.page_size, self.observer)
+    }
+
+    /// What is registered is what is advertised.
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({});
+        if !self.registry.tools.is_empty() {
+            capabilities["tools"] = json!({ "listChanged": true });
+        }
+        if !self.registry.resources.is_empty() || !self.registry.templates.is_empty() {
+            capabilities["resources"] = json!({ "subscribe": true, "listChanged": true });
+        }
+        if !self.registry.prompts.is_empty() {
+            capabilities["prompts"] = json!({ "listChanged": true });
+        }
+        if !self.registry.completions.is_empty() {
+            capabilities["completions"] = json!({});
+        }
+        if self.logging {
+            capabilities["logging"] = json!({});
+        }
+        capabilities
+    }
+}

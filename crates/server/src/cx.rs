@@ -1,0 +1,218 @@
+//! What a handler of ours holds: progress, log notes, and answers to its asks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_proto::era::{Era, Revision};
+use cardan_proto::jsonrpc::envelope::{Call, Param};
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
+use cardan_proto::model::roots::{ListRootsResult, Root};
+use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
+use cardan_proto::model::{CallToolResult, Form, Meta};
+use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Change, LogLevel};
+use cardan_runtime::cx::CallCx;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::seal::Held;
+use crate::server::Server;
+use crate::stop::Stop;
+
+/// The context of one running call. Cheap to clone.
+///
+/// Asks work the same in both eras: a handler that needs input says so and stops with `?`; when the
+/// answer is there it runs again from the start, finds the answer and goes on. So do nothing that
+/// must not be done twice before the last ask.
+#[derive(Debug, Clone)]
+pub struct Cx {
+    run: CallCx,
+    server: Server,
+    call: Call,
+    principal: Option<Arc<str>>,
+    /// Answers of all rounds so far, and how many rounds there were.
+    answers: Option<Arc<Answers>>,
+    rounds: usize,
+}
+
+/// How work that failed is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// As a result that the model reads: tools.
+    IsResult,
+    /// As a fault: everything else.
+    IsFault,
+}
+
+impl Cx {
+    pub(crate) fn new(
+        run: CallCx,
+        server: Server,
+        called: Called,
+        principal: Option<Arc<str>>,
+    ) -> Result<Self, Fault> {
+        let Called { call, answers, .. } = called;
+        let mut cx = Self { run, server, call, principal, answers: None, rounds: 0 };
+        if let Some(answers) = answers {
+            cx.take_answers(answers)?;
+        }
+        Ok(cx)
+    }
+
+    /// Answers of this round, and of those before it that come back sealed.
+    fn take_answers(&mut self, mut answers: Answers) -> Result<(), Fault> {
+        if let Some(state) = self.call.params.text(Param::RequestState) {
+            let held = self.server.sealer().open(&state, &self.call, self.principal())?;
+            // Extra answers are ignored, missing ones are asked for again.
+            answers.retain(|(name, _)| held.asked.iter().any(|asked| **asked == **name));
+            let earlier =
+                held.answers.into_iter().filter(|(name, _)| !answers.iter().any(|(new, _)| **new == **name));
+            let earlier: Answers =
+                earlier.map(|(name, value)| (name.into(), Ok(Bytes::from(value.to_string())))).collect();
+            answers.extend(earlier);
+            self.rounds = held.rounds;
+        }
+        self.answers = Some(Arc::new(answers));
+        Ok(())
+    }
+
+    /// What goes back to the session.
+    pub(crate) fn answer(&self, result: Result<Bytes, Stop>, failure: Failure) -> Answer {
+        match (result, failure) {
+            (Ok(result), _) => Answer::Done(result),
+            (Err(Stop::Fault(fault)), _) => Answer::Fault(fault),
+            (Err(Stop::Failed(why)), Failure::IsFault) => Answer::Fault(Fault::internal(why)),
+            (Err(Stop::Failed(why)), Failure::IsResult) => {
+                match serde_json::to_vec(&CallToolResult::error(why)) {
+                    Ok(result) => Answer::Done(Bytes::from(result)),
+                    Err(_) => Answer::Fault(Fault::internal("the failure cannot be written")),
+                }
+            }
+            (Err(Stop::Ask(asks)), _) => match self.seal(asks) {
+                Ok(asks) => Answer::Ask(asks),
+                Err(fault) => Answer::Fault(fault),
+            },
+        }
+    }
+
+    /// The modern era keeps nothing here between two rounds: what is known so far goes along, sealed.
+    fn seal(&self, mut asks: Asks) -> Result<Asks, Fault> {
+        if self.revision().era() == Era::Legacy {
+            return Ok(asks);
+        }
+        if self.rounds >= self.server.limits().ask_rounds {
+            return Err(Fault::internal("the call asked for input too often"));
+        }
+        let known = self.answers.iter().flat_map(|answers| answers.iter());
+        let answers = known
+            .filter_map(|(name, answer)| {
+                Some((name.to_string(), serde_json::from_slice(answer.as_ref().ok()?).ok()?))
+            })
+            .collect();
+        let asked = asks.entries.iter().map(|(name, _)| name.to_string()).collect();
+        let held = Held { answers, asked, rounds: self.rounds + 1 };
+        asks.state = Some(self.server.sealer().seal(held, &self.call, self.principal())?);
+        Ok(asks)
+    }
+
+    fn principal(&self) -> &str {
+        self.principal.as_deref().unwrap_or_default()
+    }
+
+    /// The revision of this call.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.run.revision()
+    }
+
+    /// The server that runs the call.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The call's metadata, trace context included.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        let raw = self.call.params.get(Param::Meta);
+        raw.and_then(|raw| serde_json::from_slice(&raw).ok()).unwrap_or_default()
+    }
+
+    /// Tells the caller how far the work is. Must increase.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.run.progress(progress, total, message);
+    }
+
+    /// Sends a log note with this call, if the caller wants one of this level.
+    pub fn log(&self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) {
+        let mut params = json!({ "level": level.name(), "data": data });
+        if let Some(logger) = logger {
+            params["logger"] = json!(logger);
+        }
+        self.run.log(level, Bytes::from(params.to_string()));
+    }
+
+    /// Tells those who listen that something changed.
+    pub fn changed(&self, change: &Change) {
+        self.server.changed(change);
+    }
+
+    /// Asks a person to fill in a form.
+    pub fn elicit(&self, name: &str, form: &Form) -> Result<ElicitResult, Stop> {
+        let params = ElicitParams::from(form.clone());
+        let result: ElicitResult = self.need(name, Method::ElicitationCreate, Some(&params))?;
+        let flaws = params.check_answer(&result);
+        if let Some(flaw) = flaws.first() {
+            return Err(Stop::Fault(Fault::invalid_params(format!("inputResponses/{name}{flaw}"))));
+        }
+        Ok(result)
+    }
+
+    /// Asks a person to visit an address.
+    pub fn visit(&self, name: &str, url: &UrlAsk) -> Result<ElicitResult, Stop> {
+        let params = ElicitParams::from(url.clone());
+        self.need(name, Method::ElicitationCreate, Some(&params))
+    }
+
+    /// Asks the client's model.
+    pub fn sample(&self, name: &str, params: &CreateMessageParams) -> Result<CreateMessageResult, Stop> {
+        self.need(name, Method::SamplingCreateMessage, Some(params))
+    }
+
+    /// Asks for the client's roots.
+    pub fn roots(&self, name: &str) -> Result<Vec<Root>, Stop> {
+        self.need::<(), ListRootsResult>(name, Method::RootsList, None).map(|result| result.roots)
+    }
+
+    /// Asks several things at once: stops unless all are answered.
+    pub fn need_all(&self, asks: Vec<(&str, Ask)>) -> Result<(), Stop> {
+        let missing = asks.into_iter().filter(|(name, _)| self.given(name).is_none());
+        let entries: Vec<_> = missing.map(|(name, ask)| (Box::from(name), ask)).collect();
+        if entries.is_empty() { Ok(()) } else { Err(Stop::Ask(Asks { entries, state: None })) }
+    }
+
+    fn need<P: Serialize, T: DeserializeOwned>(
+        &self,
+        name: &str,
+        method: Method,
+        params: Option<&P>,
+    ) -> Result<T, Stop> {
+        match self.given(name) {
+            Some(Ok(raw)) => serde_json::from_slice(raw).map_err(|error| {
+                Stop::Fault(Fault::invalid_params(format!("inputResponses/{name}: {error}")))
+            }),
+            Some(Err(fault)) => Err(Stop::failed(format_args!("the client did not answer {name}: {fault}"))),
+            None => {
+                let params = params.map(serde_json::to_vec).transpose()?.map(Bytes::from);
+                let entries = vec![(Box::from(name), Ask { method, params })];
+                Err(Stop::Ask(Asks { entries, state: None }))
+            }
+        }
+    }
+
+    fn given(&self, name: &str) -> Option<Result<&Bytes, &Fault>> {
+        self.answers.as_ref()?.iter().find(|(given, _)| **given == *name).map(|(_, answer)| answer.as_ref())
+    }
+}

@@ -1,0 +1,110 @@
+//! What a tool function may return, and how it goes on the wire.
+
+use bytes::Bytes;
+use cardan_proto::era::{Era, Revision, gates};
+use cardan_proto::jsonrpc::write;
+use cardan_proto::model::{CallToolResult, Content, Schema};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::lower;
+use crate::stop::Stop;
+
+/// A value of a type of yours, as structured output. Its schema is announced with the tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Json<T>(pub T);
+
+/// What a tool function may return.
+pub trait ToolOutput: Send {
+    /// The result object for a call of this revision.
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop>;
+
+    /// The schema of the structured part, if there is one.
+    fn schema() -> Option<Schema> {
+        None
+    }
+}
+
+impl ToolOutput for String {
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
+        self.as_str().into_result(revision)
+    }
+}
+
+impl ToolOutput for &str {
+    fn into_result(self, _revision: Revision) -> Result<Bytes, Stop> {
+        const HEAD: &[u8] = b"{\"content\":[{\"type\":\"text\",\"text\":";
+        let mut out = Vec::with_capacity(HEAD.len() + self.len() + self.len() / 8 + 8);
+        out.extend_from_slice(HEAD);
+        write::string(self, &mut out);
+        out.extend_from_slice(b"}]}");
+        Ok(Bytes::from(out))
+    }
+}
+
+impl ToolOutput for () {
+    fn into_result(self, _revision: Revision) -> Result<Bytes, Stop> {
+        Ok(Bytes::from_static(b"{\"content\":[]}"))
+    }
+}
+
+impl ToolOutput for Content {
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
+        vec![self].into_result(revision)
+    }
+}
+
+impl ToolOutput for Vec<Content> {
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
+        CallToolResult::of(self).into_result(revision)
+    }
+}
+
+impl ToolOutput for CallToolResult {
+    fn into_result(mut self, revision: Revision) -> Result<Bytes, Stop> {
+        lower::result(&mut self, revision);
+        Ok(Bytes::from(serde_json::to_vec(&self)?))
+    }
+}
+
+impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
+        let value = serde_json::to_string(&self.0)?;
+        let mut out = Vec::with_capacity(2 * value.len() + 80);
+        out.extend_from_slice(b"{\"content\":[{\"type\":\"text\",\"text\":");
+        write::string(&value, &mut out);
+        out.extend_from_slice(b"}]");
+        if takes_structure(revision, &value) {
+            out.extend_from_slice(b",\"structuredContent\":");
+            out.extend_from_slice(value.as_bytes());
+        }
+        out.push(b'}');
+        Ok(Bytes::from(out))
+    }
+
+    fn schema() -> Option<Schema> {
+        Some(schema_of::<T>())
+    }
+}
+
+impl<T: ToolOutput> ToolOutput for Result<T, Stop> {
+    fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
+        self?.into_result(revision)
+    }
+
+    fn schema() -> Option<Schema> {
+        T::schema()
+    }
+}
+
+/// Legacy revisions with structured output take objects only.
+pub(crate) fn takes_structure(revision: Revision, value: &str) -> bool {
+    gates(revision).structured_output && (revision.era() == Era::Modern || value.starts_with('{'))
+}
+
+/// The schema of a type.
+#[must_use]
+pub fn schema_of<T: JsonSchema>() -> Schema {
+    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
+    Schema::from(schema.as_value())
+}

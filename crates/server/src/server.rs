@@ -1,0 +1,172 @@
+//! The server: what it is called, what it offers, and the links it serves.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Note;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::Config;
+use cardan_proto::session::event::{Cause, Change, Event, LogLevel};
+use cardan_runtime::driver::Driver;
+use cardan_runtime::link::Link;
+use cardan_runtime::peer::Peer;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::builder::Builder;
+use crate::registry::Registry;
+use crate::router::Router;
+use crate::seal::Sealer;
+use crate::tools::{Registered, ToolFn};
+
+/// A server. Cheap to clone; serves any number of links at once.
+///
+/// ```
+/// use cardan_server::{Server, serde, schemars};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Echo {
+///     text: String,
+/// }
+///
+/// let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text).build();
+/// # let _ = server;
+/// ```
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+struct Inner {
+    config: Arc<Config>,
+    registry: RwLock<Registry>,
+    links: Mutex<Vec<Peer>>,
+    sealer: Sealer,
+    page_size: usize,
+    observer: Option<Observer>,
+}
+
+/// Sees everything that happens on every link. Must not block.
+pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
+
+impl Server {
+    /// Starts to describe a server.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
+        Builder::new(name.into(), version.into())
+    }
+
+    pub(crate) fn new(
+        config: Config,
+        registry: Registry,
+        sealer: Sealer,
+        page_size: usize,
+        observer: Option<Observer>,
+    ) -> Self {
+        let config = Arc::new(config);
+        let links = Mutex::new(Vec::new());
+        Self(Arc::new(Inner { config, registry: RwLock::new(registry), links, sealer, page_size, observer }))
+    }
+
+    /// Serves one link to its end, and tells why it ended.
+    pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
+        self.serve_as(link, None).await
+    }
+
+    /// The same for a known principal: what it is asked and what it holds is bound to it.
+    pub async fn serve_as<L: Link + Unpin>(&self, link: L, principal: Option<Arc<str>>) -> Cause {
+        let router = Arc::new(Router::new(self.clone(), principal));
+        let (driver, peer) = Driver::new(link, router, Arc::clone(&self.0.config));
+        self.join(peer);
+        driver.await
+    }
+
+    /// Adds or replaces a tool, and tells those who listen.
+    pub fn add_tool<F, Shape>(&self, name: &str, description: &str, function: F)
+    where
+        F: ToolFn<Shape>,
+        Shape: 'static,
+    {
+        let registered = Registered::typed(name, description, function);
+        self.change_registry(|registry| registry.tools.put(name, registered));
+        self.changed(&Change::Tools);
+    }
+
+    /// Takes a tool away, and tells those who listen. False: there was none.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        let removed = self.change_registry(|registry| registry.tools.remove(name));
+        if removed {
+            self.changed(&Change::Tools);
+        }
+        removed
+    }
+
+    /// Tells those who listen, on every link, that something changed.
+    pub fn changed(&self, change: &Change) {
+        for peer in self.peers() {
+            peer.change(change.clone());
+        }
+    }
+
+    /// Sends a log note outside any call to every legacy client that wants it.
+    pub fn log(&self, level: LogLevel, data: &impl Serialize) {
+        let params = Bytes::from(json!({ "level": level.name(), "data": data }).to_string());
+        for peer in self.peers() {
+            peer.log(level, params.clone());
+        }
+    }
+
+    /// Ends every link when what runs there is done.
+    pub fn close(&self, reason: &'static str) {
+        for peer in self.peers() {
+            peer.close(reason);
+        }
+    }
+
+    /// The bounds it was built with.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.config.limits
+    }
+
+    pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
+        self.0.registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.0.sealer
+    }
+
+    pub(crate) fn page_size(&self) -> usize {
+        self.0.page_size
+    }
+
+    pub(crate) fn noted(&self, note: &Note) {
+        self.observe(&Event::Noted(note.clone()));
+    }
+
+    pub(crate) fn observe(&self, event: &Event) {
+        if let Some(observer) = &self.0.observer {
+            observer(event);
+        }
+    }
+
+    fn change_registry<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
+        change(&mut self.0.registry.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn join(&self, peer: Peer) {
+        let mut links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|peer| !peer.is_closed());
+        links.push(peer);
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = String::from_utf8_lossy(&self.0.config.identity);
+        f.debug_struct("Server").field("identity", &identity).finish_non_exhaustive()
+    }
+}
