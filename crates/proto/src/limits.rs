@@ -15,6 +15,12 @@ pub struct Limits {
     pub body_bytes: usize,
     /// One server-sent event. A longer one is skipped to its end and reported.
     pub event_bytes: usize,
+    /// One `event` or `id` value of an event. A longer one makes the event count as too long.
+    pub event_field_bytes: usize,
+    /// The head of one HTTP request: names and values of its headers. Refused with 431.
+    pub head_bytes: usize,
+    /// Redirects followed for one HTTP request. One more fails it.
+    pub redirect_hops: usize,
     /// One WebSocket message. A longer one closes the link with 1009.
     pub socket_message_bytes: usize,
     /// One WebSocket frame. A longer one closes the link with 1009.
@@ -100,6 +106,9 @@ impl Limits {
         frame_bytes: 16 * MIB, // screenshots and PDFs as base64 fit, a runaway child does not
         body_bytes: 4 * MIB,   // what the other SDKs accept
         event_bytes: 16 * MIB, // an event carries one frame
+        event_field_bytes: 8 << 10, // ids come back in a header, and servers refuse longer ones
+        head_bytes: 32 << 10,  // a large token and a page of mirrored params
+        redirect_hops: 3,      // a moved host and a trailing slash, not a loop
         socket_message_bytes: 16 * MIB, // a message carries one frame
         socket_frame_bytes: 4 * MIB, // fragments are for streaming, not for hiding size
         depth: 128,            // serde_json's own bound, so raw and typed agree

@@ -7,6 +7,8 @@ use cardan_proto::http::agree::{BodyFacts, BodyKind, Meta, Offered, Refusal, agr
 use cardan_proto::http::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, Malformed};
 use cardan_proto::http::param::{Mirrors, Mismatch};
 use cardan_proto::http::value::{self, BadValue};
+use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::method::Method;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 fn body() -> BodyFacts<'static> {
     BodyFacts {
         kind: BodyKind::Call,
-        method: "tools/call",
+        method: Some(&Method::ToolsCall),
         name: Some("add"),
         meta_version: Some("new"),
         meta: Meta::Complete,
@@ -32,7 +34,12 @@ fn run(body: &BodyFacts<'_>, head: &[(&str, &str)]) -> Result<(), Refusal> {
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
     let offered = |yes: bool| if yes { Offered::Yes } else { Offered::No };
-    agree(body, &headers, |version| offered(version == "new"), |method| offered(!method.starts_with("no/")))
+    agree(
+        body,
+        &headers,
+        |version| offered(version == "new"),
+        |method| offered(!method.name().starts_with("no/")),
+    )
 }
 
 /// The good head with one header set to some values.
@@ -56,7 +63,7 @@ fn differs(header: HeaderName, says: &str) -> Result<(), Refusal> {
 #[test]
 fn agreeing_call_passes() {
     assert_eq!(run(&body(), GOOD), Ok(()));
-    let list = BodyFacts { method: "tools/list", name: None, ..body() };
+    let list = BodyFacts { method: Some(&Method::ToolsList), name: None, ..body() };
     assert_eq!(run(&list, &[("mcp-protocol-version", "new"), ("MCP-METHOD", "tools/list")]), Ok(()));
 }
 
@@ -64,18 +71,18 @@ fn agreeing_call_passes() {
 #[test]
 fn name_is_mirrored_for_three_methods_and_those_of_tasks() {
     let table = [
-        ("tools/call", Some("name")),
-        ("prompts/get", Some("name")),
-        ("resources/read", Some("uri")),
-        ("tasks/get", Some("taskId")),
-        ("tasks/update", Some("taskId")),
-        ("tasks/cancel", Some("taskId")),
+        ("tools/call", Some(Param::Name)),
+        ("prompts/get", Some(Param::Name)),
+        ("resources/read", Some(Param::Uri)),
+        ("tasks/get", Some(Param::TaskId)),
+        ("tasks/update", Some(Param::TaskId)),
+        ("tasks/cancel", Some(Param::TaskId)),
         ("tools/list", None),
         ("resources/subscribe", None),
         ("Tools/Call", None),
     ];
     for (method, member) in table {
-        assert_eq!(name_member(method), member, "{method}");
+        assert_eq!(name_member(&Method::parse(method)), member, "{method}");
     }
 }
 
@@ -142,11 +149,12 @@ fn checks_run_in_order() {
     let arguments: Value = json!({"a": "x"});
     let params = Some((&mirrors, &arguments));
     let old = "2999";
+    let unknown = Method::parse("no/such");
     let wrong: &[(&str, &str)] = &[("mcp-protocol-version", "other"), ("mcp-method", "x"), ("mcp-name", "x")];
     let bad = BodyFacts {
         meta_version: Some(old),
         meta: Meta::Lacks("clientCapabilities"),
-        method: "no/such",
+        method: Some(&unknown),
         params,
         ..body()
     };
@@ -156,7 +164,7 @@ fn checks_run_in_order() {
     let tool = BodyFacts { params, ..body() };
     let says = |header, says: &str| Refusal::Differs { header, says: says.to_owned() };
     let param = HeaderName::from_static("mcp-param-a");
-    let steps: Vec<(BodyFacts<'_>, Vec<(&str, &str)>, Refusal, u16, i32)> = vec![
+    let steps: Vec<(BodyFacts<'_>, Vec<(&str, &str)>, Refusal, u16, i64)> = vec![
         (bad, wrong.to_vec(), Refusal::Meta { field: "clientCapabilities" }, 400, -32602),
         (
             BodyFacts { meta_version: None, ..complete },
@@ -183,7 +191,7 @@ fn checks_run_in_order() {
         (
             served,
             vec![("mcp-protocol-version", "new"), ("mcp-method", "no/such")],
-            Refusal::Method { method: "no/such".to_owned() },
+            Refusal::Method { method: unknown.clone() },
             404,
             -32601,
         ),
@@ -205,7 +213,7 @@ fn checks_run_in_order() {
 fn note_needs_no_headers() {
     let note = BodyFacts {
         kind: BodyKind::Note,
-        method: "notifications/cancelled",
+        method: Some(&Method::Cancelled),
         name: None,
         meta_version: None,
         meta: Meta::Lacks("protocolVersion"),
@@ -218,7 +226,7 @@ fn note_needs_no_headers() {
 /// HTTP-9, BASE-31: modern clients post no replies.
 #[test]
 fn reply_is_refused() {
-    let reply = BodyFacts { kind: BodyKind::Reply, method: "", name: None, ..body() };
+    let reply = BodyFacts { kind: BodyKind::Reply, method: None, name: None, ..body() };
     let refusal = run(&reply, GOOD).unwrap_err();
     assert_eq!((&refusal, refusal.status().as_u16(), refusal.code()), (&Refusal::Reply, 400, -32600));
 }

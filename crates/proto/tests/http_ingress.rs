@@ -12,6 +12,7 @@ use cardan_proto::http::ingress::{
     AcceptRule, Access, Admission, Batches, Config, Head, LegacyServing, Refusal, Shape, admit, check_shape,
 };
 use cardan_proto::http::origin::{Allow, Ports};
+use cardan_proto::limits::Limits;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -23,7 +24,7 @@ const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
 fn config(legacy: LegacyServing) -> Config {
     let none: &[&str] = &[];
     let allow = Allow::bound(IpAddr::V4(Ipv4Addr::LOCALHOST), Ports::Any, none, none).unwrap();
-    Config { allow, legacy, accept: AcceptRule::Either, body_bytes: 1000, head_bytes: 500 }
+    Config::new(allow, legacy, &Limits { body_bytes: 1000, head_bytes: 500, ..Limits::DEFAULT })
 }
 
 fn head(pairs: Pairs<'_>) -> HeaderMap {

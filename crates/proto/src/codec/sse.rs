@@ -18,6 +18,7 @@ use bytes::{Buf, Bytes};
 use memchr::memchr2;
 
 use super::{BYTE_ORDER_MARK, work};
+use crate::limits::Limits;
 
 pub use write::{write_comment, write_event, write_priming};
 
@@ -32,6 +33,8 @@ pub use write::{write_comment, write_event, write_priming};
 #[derive(Debug)]
 pub struct SseDecoder {
     event_bytes: usize,
+    /// An `event` or `id` value has its own bound, so that data may use all of the event's.
+    field_bytes: usize,
     chunks: VecDeque<Bytes>,
     /// Bytes of the byte order mark seen so far at the start of the stream; all three once past it.
     mark_bytes: usize,
@@ -124,15 +127,12 @@ enum Data {
     Many(Vec<u8>),
 }
 
-/// An `event` or `id` value has its own bound, so that data may use all of the event's. Ids come
-/// back to the peer in a header, and many servers refuse headers longer than this.
-const FIELD_BYTES: usize = 8 << 10;
-
 impl SseDecoder {
     /// A decoder for events of at most `event_bytes` of data.
     pub fn new(event_bytes: usize) -> Self {
         Self {
             event_bytes,
+            field_bytes: Limits::DEFAULT.event_field_bytes,
             chunks: VecDeque::new(),
             mark_bytes: 0,
             partial: Vec::new(),
@@ -146,6 +146,13 @@ impl SseDecoder {
             last_id: None,
             retry_ms: None,
         }
+    }
+
+    /// With another bound on `event` and `id` values than the default one.
+    #[must_use]
+    pub fn with_field_bytes(mut self, field_bytes: usize) -> Self {
+        self.field_bytes = field_bytes;
+        self
     }
 
     /// Starts from the last event id of the stream that this one resumes.
@@ -284,7 +291,7 @@ impl SseDecoder {
                 self.bytes += end as u64;
                 self.push_data(text.slice(start..end));
             }
-            b"event" | b"id" if value.len() > FIELD_BYTES => self.overflow(end),
+            b"event" | b"id" if value.len() > self.field_bytes => self.overflow(end),
             b"event" => {
                 self.bytes += end as u64;
                 self.kind = EventKind::parse(value);
@@ -341,7 +348,7 @@ impl SseDecoder {
     }
 
     fn line_bytes(&self) -> usize {
-        self.event_bytes.saturating_add(FIELD_BYTES)
+        self.event_bytes.saturating_add(self.field_bytes)
     }
 }
 
@@ -438,6 +445,16 @@ fn shared(id: &str) -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_have_a_bound_of_their_own() {
+        for (bound, oversize) in [(3, false), (2, true)] {
+            let mut decoder = SseDecoder::new(64).with_field_bytes(bound);
+            feed(&mut decoder, b"id: abc\ndata: x\n\n");
+            let item = decoder.next();
+            assert_eq!(matches!(item, Some(SseItem::Oversize { .. })), oversize, "{item:?}");
+        }
+    }
 
     fn feed(decoder: &mut SseDecoder, bytes: &'static [u8]) {
         decoder.feed(Bytes::from_static(bytes));

@@ -9,18 +9,21 @@ use std::fmt;
 use ::http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::Value;
 
+use super::excerpt;
 use super::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, Malformed, single, single_text};
 use super::param::{Mirrors, Mismatch};
 use super::value::{self, BadValue};
-use super::{codes, excerpt};
+use crate::jsonrpc::envelope::Param;
+use crate::jsonrpc::fault::code;
+use crate::method::Method;
 
 /// What a body says, as far as headers mirror it.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyFacts<'a> {
     /// Whether the body is a call, a note or a reply.
     pub kind: BodyKind,
-    /// `method`; empty for a reply.
-    pub method: &'a str,
+    /// `method`; a reply has none.
+    pub method: Option<&'a Method>,
     /// The member of `params` that [`name_member`] gives for the method, if it is a string.
     pub name: Option<&'a str>,
     /// The version of `_meta`, if it is a string.
@@ -62,11 +65,11 @@ pub enum Offered {
 
 /// Which member of `params` is mirrored in `Mcp-Name`. The three methods of tasks are an
 /// extension's; where it is not served, the method is unknown and refused before.
-pub fn name_member(method: &str) -> Option<&'static str> {
+pub fn name_member(method: &Method) -> Option<Param> {
     match method {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        Method::ToolsCall | Method::PromptsGet => Some(Param::Name),
+        Method::ResourcesRead => Some(Param::Uri),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some(Param::TaskId),
         _ => None,
     }
 }
@@ -76,14 +79,14 @@ pub fn agree(
     body: &BodyFacts<'_>,
     headers: &HeaderMap,
     serves_version: impl Fn(&str) -> Offered,
-    serves_method: impl Fn(&str) -> Offered,
+    serves_method: impl Fn(&Method) -> Offered,
 ) -> Result<(), Refusal> {
-    match body.kind {
+    let method = match (body.kind, body.method) {
         // What headers a note needs is not defined, so none is missed.
-        BodyKind::Note => return Ok(()),
-        BodyKind::Reply => return Err(Refusal::Reply),
-        BodyKind::Call => {}
-    }
+        (BodyKind::Note, _) => return Ok(()),
+        (BodyKind::Call, Some(method)) => method,
+        (BodyKind::Reply, _) | (BodyKind::Call, None) => return Err(Refusal::Reply),
+    };
     let version = match (body.meta, body.meta_version) {
         (Meta::Lacks(field), _) => return Err(Refusal::Meta { field }),
         (Meta::Complete, None) => return Err(Refusal::Meta { field: "protocolVersion" }),
@@ -94,11 +97,11 @@ pub fn agree(
     if serves_version(version) == Offered::No {
         return Err(Refusal::Version { requested: version.to_owned() });
     }
-    same(MCP_METHOD, body.method, headers)?;
-    if serves_method(body.method) == Offered::No {
-        return Err(Refusal::Method { method: body.method.to_owned() });
+    same(MCP_METHOD, method.name(), headers)?;
+    if serves_method(method) == Offered::No {
+        return Err(Refusal::Method { method: method.clone() });
     }
-    if name_member(body.method).is_some() {
+    if name_member(method).is_some() {
         same_name(body.name, headers)?;
     }
     match body.params {
@@ -174,7 +177,7 @@ pub enum Refusal {
     /// Header and body agree on a method that is not served.
     Method {
         /// The method.
-        method: String,
+        method: Method,
     },
     /// A mirrored parameter disagrees.
     Param(Mismatch),
@@ -182,17 +185,17 @@ pub enum Refusal {
 
 impl Refusal {
     /// The code of the fault to answer with.
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> i64 {
         match self {
-            Self::Reply => codes::INVALID_REQUEST,
-            Self::Meta { .. } => codes::INVALID_PARAMS,
+            Self::Reply => code::INVALID_REQUEST,
+            Self::Meta { .. } => code::INVALID_PARAMS,
             Self::Missing { .. }
             | Self::Malformed { .. }
             | Self::Value { .. }
             | Self::Differs { .. }
-            | Self::Param(_) => codes::HEADER_MISMATCH,
-            Self::Version { .. } => codes::UNSUPPORTED_PROTOCOL_VERSION,
-            Self::Method { .. } => codes::METHOD_NOT_FOUND,
+            | Self::Param(_) => code::HEADER_MISMATCH,
+            Self::Version { .. } => code::UNSUPPORTED_VERSION,
+            Self::Method { .. } => code::METHOD_NOT_FOUND,
         }
     }
 
@@ -217,7 +220,7 @@ impl fmt::Display for Refusal {
                 write!(f, "header {header} says {:?}, the body does not", excerpt(says))
             }
             Self::Version { requested } => write!(f, "revision {:?} is not supported", excerpt(requested)),
-            Self::Method { method } => write!(f, "method {:?} is not known here", excerpt(method)),
+            Self::Method { method } => write!(f, "method {:?} is not known here", excerpt(method.name())),
             Self::Param(mismatch) => mismatch.fmt(f),
         }
     }

@@ -2,34 +2,15 @@
 //!
 //! Modern markers win over legacy ones, so that a modern call is never served with the state of a
 //! session. `Mcp-Method` and `Mcp-Name` are no markers: legacy clients send them as well.
-//! Revisions are not compared here; the caller says what a revision string is.
 
 use std::fmt;
 
 use ::http::{HeaderMap, StatusCode};
 
-use super::codes;
 use super::headers::{MCP_PROTOCOL_VERSION, MCP_SESSION_ID, single_text};
-
-/// A family of revisions with one lifecycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
-    /// With a handshake and, over HTTP, sessions.
-    Legacy,
-    /// Every call stands alone.
-    Modern,
-}
-
-/// What a revision string is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum VersionClass {
-    /// A revision with a handshake.
-    Legacy,
-    /// A revision without.
-    Modern,
-    /// No revision that we know.
-    Unknown,
-}
+use crate::era::{Era, Revision};
+use crate::jsonrpc::fault::code;
+use crate::method::Method;
 
 /// Which legacy clients a server takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,34 +29,34 @@ pub struct Markers<'a> {
     /// The version key of `_meta`, if it is there.
     pub meta_version: Option<&'a str>,
     /// The method, if the body is one call or note.
-    pub method: Option<&'a str>,
+    pub method: Option<&'a Method>,
 }
 
 /// Decides the era of a POST.
-pub fn decide(
-    markers: Markers<'_>,
-    headers: &HeaderMap,
-    offer: LegacyOffer,
-    classify: impl Fn(&str) -> VersionClass,
-) -> Result<Era, Undecided> {
+pub fn decide(markers: Markers<'_>, headers: &HeaderMap, offer: LegacyOffer) -> Result<Era, Undecided> {
     let named = match single_text(&MCP_PROTOCOL_VERSION, headers) {
-        Ok(text) => text.map(classify),
+        Ok(text) => text.map(era_of),
         // Repeated or unreadable: no legacy revision, so the modern checks refuse it.
-        Err(_) => Some(VersionClass::Unknown),
+        Err(_) => Some(Era::Modern),
     };
-    let modern_header = matches!(named, Some(VersionClass::Modern | VersionClass::Unknown));
-    if markers.meta_version.is_some() || modern_header {
+    if markers.meta_version.is_some() || named == Some(Era::Modern) {
         return Ok(Era::Modern);
     }
     // A session counts whether it is known or not: an unknown one must be told that it is gone.
-    let legacy_marker = markers.method == Some("initialize")
+    let legacy_marker = markers.method == Some(&Method::Initialize)
         || headers.contains_key(MCP_SESSION_ID)
-        || named == Some(VersionClass::Legacy);
+        || named == Some(Era::Legacy);
     match (legacy_marker, offer) {
         (true, LegacyOffer::Named | LegacyOffer::Unnamed) | (false, LegacyOffer::Unnamed) => Ok(Era::Legacy),
         (true, LegacyOffer::Off) => Err(Undecided::LegacyOff),
         (false, LegacyOffer::Off | LegacyOffer::Named) => Err(Undecided::Unmarked),
     }
+}
+
+/// The era of a header's revision. One that we do not know is for the modern checks to refuse: they
+/// say what is served.
+fn era_of(date: &str) -> Era {
+    Revision::parse(date).map_or(Era::Modern, Revision::era)
 }
 
 /// Why no era serves a POST.
@@ -89,10 +70,10 @@ pub enum Undecided {
 
 impl Undecided {
     /// The code of the fault to answer with.
-    pub fn code(self) -> i32 {
+    pub fn code(self) -> i64 {
         match self {
-            Self::LegacyOff => codes::UNSUPPORTED_PROTOCOL_VERSION,
-            Self::Unmarked => codes::HEADER_MISMATCH,
+            Self::LegacyOff => code::UNSUPPORTED_VERSION,
+            Self::Unmarked => code::HEADER_MISMATCH,
         }
     }
 
@@ -123,28 +104,26 @@ mod tests {
 
     use super::*;
 
-    fn classify(text: &str) -> VersionClass {
-        match text {
-            "old" => VersionClass::Legacy,
-            "new" => VersionClass::Modern,
-            _ => VersionClass::Unknown,
-        }
-    }
+    const OLD: &str = Revision::LATEST_LEGACY.date();
+    const NEW: &str = Revision::LATEST_MODERN.date();
+    static INITIALIZE: Method = Method::Initialize;
+    static LIST: Method = Method::ToolsList;
+    static CANCELLED: Method = Method::Cancelled;
 
     fn run(head: &[(HeaderName, &str)], markers: Markers<'_>, offer: LegacyOffer) -> Result<Era, Undecided> {
         let mut headers = HeaderMap::new();
         for (name, value) in head {
             headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        decide(markers, &headers, offer, classify)
+        decide(markers, &headers, offer)
     }
 
-    fn call(method: &str) -> Markers<'_> {
+    fn call(method: &Method) -> Markers<'_> {
         Markers { meta_version: None, method: Some(method) }
     }
 
-    fn modern_call(method: &str) -> Markers<'_> {
-        Markers { meta_version: Some("new"), method: Some(method) }
+    fn modern_call(method: &Method) -> Markers<'_> {
+        Markers { meta_version: Some(NEW), method: Some(method) }
     }
 
     /// VER-34, HTL-31, HTM-6, HTM-19: the decision table of a server
@@ -154,26 +133,27 @@ mod tests {
         use super::super::headers::MCP_METHOD;
         let (legacy, modern) = (Ok(Era::Legacy), Ok(Era::Modern));
         let version = |text| (MCP_PROTOCOL_VERSION, text);
+        let padded = format!(" {OLD} ");
         let session = (MCP_SESSION_ID, "s");
         type Row<'a> = (&'a [(HeaderName, &'a str)], Markers<'a>, Result<Era, Undecided>);
         let table: &[Row<'_>] = &[
-            (&[], modern_call("tools/list"), modern),
-            (&[version("new")], call("tools/list"), modern),
-            (&[version("new")], call("initialize"), modern),
-            (&[], modern_call("initialize"), modern),
-            (&[version("old")], modern_call("tools/list"), modern),
-            (&[version("2099-01-01")], call("tools/list"), modern),
-            (&[version("")], call("tools/list"), modern),
-            (&[version("old"), version("old")], call("tools/list"), modern),
-            (&[version("\u{e9}")], call("tools/list"), modern),
-            (&[version("new"), session.clone()], modern_call("tools/list"), modern),
-            (&[version("new"), session.clone()], call("notifications/cancelled"), modern),
-            (&[], call("initialize"), legacy),
-            (&[version("old")], call("initialize"), legacy),
-            (&[version(" old ")], call("tools/list"), legacy),
-            (&[version("old"), (MCP_METHOD, "initialize")], call("initialize"), legacy),
-            (std::slice::from_ref(&session), call("tools/list"), legacy),
-            (&[(MCP_SESSION_ID, "not valid")], call("tools/list"), legacy),
+            (&[], modern_call(&LIST), modern),
+            (&[version(NEW)], call(&LIST), modern),
+            (&[version(NEW)], call(&INITIALIZE), modern),
+            (&[], modern_call(&INITIALIZE), modern),
+            (&[version(OLD)], modern_call(&LIST), modern),
+            (&[version("2099-01-01")], call(&LIST), modern),
+            (&[version("")], call(&LIST), modern),
+            (&[version(OLD), version(OLD)], call(&LIST), modern),
+            (&[version("\u{e9}")], call(&LIST), modern),
+            (&[version(NEW), session.clone()], modern_call(&LIST), modern),
+            (&[version(NEW), session.clone()], call(&CANCELLED), modern),
+            (&[], call(&INITIALIZE), legacy),
+            (&[version(OLD)], call(&INITIALIZE), legacy),
+            (&[version(&padded)], call(&LIST), legacy),
+            (&[version(OLD), (MCP_METHOD, "initialize")], call(&INITIALIZE), legacy),
+            (std::slice::from_ref(&session), call(&LIST), legacy),
+            (&[(MCP_SESSION_ID, "not valid")], call(&LIST), legacy),
             (std::slice::from_ref(&session), Markers::default(), legacy),
         ];
         for (head, markers, want) in table {
@@ -181,7 +161,7 @@ mod tests {
                 assert_eq!(run(head, *markers, offer), *want, "{head:?} {markers:?} {offer:?}");
             }
         }
-        let bare = call("tools/list");
+        let bare = call(&LIST);
         assert_eq!(run(&[], bare, LegacyOffer::Unnamed), legacy);
         assert_eq!(run(&[], bare, LegacyOffer::Named), Err(Undecided::Unmarked));
     }
@@ -192,11 +172,11 @@ mod tests {
     fn modern_only_server_refuses_legacy() {
         let off = LegacyOffer::Off;
         let legacy_off = Err(Undecided::LegacyOff);
-        assert_eq!(run(&[], call("initialize"), off), legacy_off);
-        assert_eq!(run(&[(MCP_PROTOCOL_VERSION, "old")], call("tools/list"), off), legacy_off);
-        assert_eq!(run(&[(MCP_SESSION_ID, "s")], call("tools/list"), off), legacy_off);
-        assert_eq!(run(&[], call("tools/list"), off), Err(Undecided::Unmarked));
-        assert_eq!(run(&[], modern_call("tools/list"), off), Ok(Era::Modern));
+        assert_eq!(run(&[], call(&INITIALIZE), off), legacy_off);
+        assert_eq!(run(&[(MCP_PROTOCOL_VERSION, OLD)], call(&LIST), off), legacy_off);
+        assert_eq!(run(&[(MCP_SESSION_ID, "s")], call(&LIST), off), legacy_off);
+        assert_eq!(run(&[], call(&LIST), off), Err(Undecided::Unmarked));
+        assert_eq!(run(&[], modern_call(&LIST), off), Ok(Era::Modern));
         assert_eq!((Undecided::LegacyOff.code(), Undecided::Unmarked.code()), (-32022, -32020));
         assert_eq!(Undecided::Unmarked.status(), StatusCode::BAD_REQUEST);
     }

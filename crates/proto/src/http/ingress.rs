@@ -14,9 +14,10 @@ use ::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use super::agree::BodyKind;
 use super::challenge::Bearer;
-use super::codes;
 use super::headers::{self, Accepts, Content, LAST_EVENT_ID, MCP_SESSION_ID, SessionHeader};
 use super::origin::Allow;
+use crate::jsonrpc::fault::code;
+use crate::limits::Limits;
 
 /// The head of a request.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,20 @@ pub struct Config {
     pub body_bytes: usize,
     /// The largest head: all names and values of its headers.
     pub head_bytes: usize,
+}
+
+impl Config {
+    /// An endpoint of both eras with the bounds of `limits`.
+    #[must_use]
+    pub fn new(allow: Allow, legacy: LegacyServing, limits: &Limits) -> Self {
+        Self {
+            allow,
+            legacy,
+            accept: AcceptRule::Either,
+            body_bytes: limits.body_bytes,
+            head_bytes: limits.head_bytes,
+        }
+    }
 }
 
 /// What of the legacy era is served beside modern calls.
@@ -109,7 +124,7 @@ pub struct Refusal {
     /// The status.
     pub status: StatusCode,
     /// The code and message of a fault without id, if the answer has a body.
-    pub fault: Option<(i32, String)>,
+    pub fault: Option<(i64, String)>,
     /// `Allow`, with 405.
     pub allow: Option<HeaderValue>,
     /// `WWW-Authenticate`, with 401 and 403 for tokens.
@@ -133,7 +148,7 @@ pub fn guard<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refus
     config
         .allow
         .check(head.uri, head.headers)
-        .map_err(|denied| Refusal::fault(StatusCode::FORBIDDEN, codes::INVALID_REQUEST, denied))?;
+        .map_err(|denied| Refusal::fault(StatusCode::FORBIDDEN, code::INVALID_REQUEST, denied))?;
     let session = headers::session(head.headers);
     match (head.method, config.legacy) {
         (&Method::POST, _) => Ok(Admission::Post { session, accepts: headers::accepts(head.headers) }),
@@ -158,7 +173,7 @@ pub fn guard<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refus
 
 /// The token of step 3.
 pub fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let bad = |why: &str| Refusal::fault(StatusCode::BAD_REQUEST, codes::INVALID_REQUEST, why);
+    let bad = |why: &str| Refusal::fault(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, why);
     let text = match headers::single_text(&AUTHORIZATION, headers) {
         Ok(Some(text)) => text,
         Ok(None) => return Ok(None),
@@ -187,7 +202,7 @@ pub fn authorize(access: Access) -> Result<(), Refusal> {
 
 /// Step 4: sizes, then media types.
 pub fn weigh(admission: Admission<'_>, head: Head<'_>, config: &Config) -> Result<(), Refusal> {
-    let refuse = |status, why: &str| Err(Refusal::fault(status, codes::INVALID_REQUEST, why));
+    let refuse = |status, why: &str| Err(Refusal::fault(status, code::INVALID_REQUEST, why));
     if head_bytes(head.headers) > config.head_bytes {
         return refuse(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -253,13 +268,13 @@ pub enum Batches {
 pub fn check_shape(shape: Shape, session: SessionHeader<'_>, batches: Batches) -> Result<(), Refusal> {
     let refuse = |code, why: &str| Err(Refusal::fault(StatusCode::BAD_REQUEST, code, why));
     match (shape, batches, session) {
-        (Shape::Unreadable, ..) => refuse(codes::PARSE_ERROR, "the body is not JSON"),
-        (Shape::NotAMessage, ..) => refuse(codes::INVALID_REQUEST, "the body is no JSON-RPC message"),
+        (Shape::Unreadable, ..) => refuse(code::PARSE, "the body is not JSON"),
+        (Shape::NotAMessage, ..) => refuse(code::INVALID_REQUEST, "the body is no JSON-RPC message"),
         (Shape::Batch, Batches::Refused, _) => {
-            refuse(codes::INVALID_REQUEST, "the body is a batch, post one message at a time")
+            refuse(code::INVALID_REQUEST, "the body is a batch, post one message at a time")
         }
         (Shape::One(BodyKind::Reply), _, SessionHeader::Absent | SessionHeader::Malformed) => {
-            refuse(codes::INVALID_REQUEST, "a reply was posted without the session whose call it answers")
+            refuse(code::INVALID_REQUEST, "a reply was posted without the session whose call it answers")
         }
         _ => Ok(()),
     }
@@ -270,7 +285,7 @@ impl Refusal {
         Self { status, fault: None, allow: None, challenge: None }
     }
 
-    fn fault(status: StatusCode, code: i32, why: impl fmt::Display) -> Self {
+    fn fault(status: StatusCode, code: i64, why: impl fmt::Display) -> Self {
         Self { fault: Some((code, why.to_string())), ..Self::bare(status) }
     }
 
@@ -286,6 +301,6 @@ impl Refusal {
 
     fn session() -> Self {
         let why = format!("header {MCP_SESSION_ID} is no session id, send the one you were given");
-        Self::fault(StatusCode::BAD_REQUEST, codes::INVALID_REQUEST, why)
+        Self::fault(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, why)
     }
 }

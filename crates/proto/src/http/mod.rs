@@ -9,8 +9,6 @@
 //! from [`headers`], [`value`] and [`param`], and reads what comes back with [`status`],
 //! [`challenge`] and [`redirect`].
 
-mod codes;
-
 pub mod agree;
 pub mod authority;
 pub mod challenge;

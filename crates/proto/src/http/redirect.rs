@@ -63,7 +63,8 @@ fn is_plain(name: &HeaderName) -> bool {
     [ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, USER_AGENT].contains(name)
 }
 
-/// May this redirect be followed? `hops_left` counts down over the redirects of one request.
+/// May this redirect be followed? `hops_left` counts down from
+/// [`redirect_hops`](crate::limits::Limits::redirect_hops) over the redirects of one request.
 pub fn follow(
     from: &Url,
     method: &Method,

@@ -8,8 +8,8 @@ use ::http::StatusCode;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::codes;
-use super::era::Era;
+use crate::era::Era;
+use crate::jsonrpc::fault::code;
 
 /// How far a call had come when its fault was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,24 +24,19 @@ pub enum Stage {
 ///
 /// A missing `_meta` field is [`Stage::Ingress`]; the same code from a handler is an ordinary fault
 /// and travels with 200.
-pub fn of_fault(code: i32, era: Era, stage: Stage) -> StatusCode {
+pub fn of_fault(code: i64, era: Era, stage: Stage) -> StatusCode {
     match (era, stage, code) {
-        (Era::Modern, _, codes::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        (Era::Modern, _, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         (Era::Modern, _, code) if is_modern_code(code) => StatusCode::BAD_REQUEST,
-        (_, Stage::Ingress, codes::INTERNAL_ERROR) => StatusCode::INTERNAL_SERVER_ERROR,
+        (_, Stage::Ingress, code::INTERNAL) => StatusCode::INTERNAL_SERVER_ERROR,
         (_, Stage::Ingress, _) => StatusCode::BAD_REQUEST,
         (_, Stage::Dispatch, _) => StatusCode::OK,
     }
 }
 
 /// Whether only a modern server has this code.
-pub fn is_modern_code(code: i32) -> bool {
-    matches!(
-        code,
-        codes::HEADER_MISMATCH
-            | codes::MISSING_REQUIRED_CLIENT_CAPABILITY
-            | codes::UNSUPPORTED_PROTOCOL_VERSION
-    )
+pub fn is_modern_code(code: i64) -> bool {
+    matches!(code, code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION)
 }
 
 /// What a body is, as far as the era shows in it.
@@ -50,7 +45,7 @@ pub enum Body {
     /// No JSON-RPC reply: empty, a page, a text.
     NoReply,
     /// A fault with this code.
-    Fault(i32),
+    Fault(i64),
     /// A result that lists versions and capabilities, as only the answer to `server/discover` does.
     Discovery,
     /// A result with `resultType`.
@@ -83,7 +78,7 @@ struct Reply {
 
 #[derive(Deserialize)]
 struct FaultHead {
-    code: i32,
+    code: i64,
 }
 
 #[derive(Deserialize)]
@@ -109,7 +104,7 @@ pub enum Verdict {
     /// A modern server. With a fault, repair the call or choose a version; never fall back.
     Modern {
         /// The fault, if it was one.
-        fault: Option<i32>,
+        fault: Option<i64>,
     },
     /// Not a modern server: try `initialize`.
     Legacy,
@@ -130,7 +125,7 @@ pub fn of_probe(probe: Probe, status: StatusCode, body: Body) -> Verdict {
     match (body, probe) {
         (Body::Fault(code), _) if is_modern_code(code) => Verdict::Modern { fault: Some(code) },
         (Body::Fault(code), Probe::Other)
-            if code == codes::METHOD_NOT_FOUND && status == StatusCode::NOT_FOUND =>
+            if code == code::METHOD_NOT_FOUND && status == StatusCode::NOT_FOUND =>
         {
             Verdict::Modern { fault: Some(code) }
         }
@@ -151,7 +146,7 @@ pub enum Opening {
     /// A modern server after all: probe once more.
     Modern {
         /// The fault that gave it away.
-        fault: i32,
+        fault: i64,
     },
     /// No Streamable HTTP here: GET the URL and wait for the `endpoint` event of 2024-11-05.
     TryEventStream,
@@ -160,7 +155,7 @@ pub enum Opening {
     /// The server understood and said no.
     Refused {
         /// The fault.
-        fault: i32,
+        fault: i64,
     },
     /// The question was not answered.
     Failure,
