@@ -167,6 +167,8 @@ rules! {
     Unadvertised Lifecycle "unadvertised" "only declared capabilities are used (lifecycle)";
     /// Roots, sampling or logging in the modern era: they work, but are on their way out.
     Deprecated Lifecycle "deprecated" "roots, sampling and logging are deprecated (2026-07-28)";
+    /// A foreign form that was understood: the first use of each quirk.
+    Foreign Lifecycle "foreign" "messages have their published form (a dialect granted this one)";
     /// A result that is not an object.
     ResultType Schema "result-type" "a result is an object of a known `resultType`";
     /// A result that lacks what its method promises.

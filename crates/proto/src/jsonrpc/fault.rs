@@ -33,6 +33,8 @@ pub mod code {
     pub const USER_REJECTED: i64 = -1;
     /// Ours, outside the reserved ranges: too much at once; try again.
     pub const BUSY: i64 = 42_900;
+    /// Ours, outside the reserved ranges: a failure on our side of the link. Never sent.
+    pub const LOCAL: i64 = 59_900;
 }
 
 /// An error object as it stands on the wire.
@@ -151,6 +153,8 @@ mod tests {
     /// BASE-27, BASE-23: what we make up ourselves lies outside the reserved ranges.
     #[test]
     fn own_codes_are_outside_the_reserved_ranges() {
-        assert!(!(-32768..=-32000).contains(&code::BUSY));
+        for own in [code::BUSY, code::LOCAL] {
+            assert!(!(-32768..=-32000).contains(&own));
+        }
     }
 }

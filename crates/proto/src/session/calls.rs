@@ -47,6 +47,9 @@ impl Session {
             // A server has a peer to call only in the legacy era.
             return self.shaken.is_none().then_some(Refusal::NotInRevision(Revision::LATEST_MODERN));
         }
+        if let Some(refusal) = self.config.dialect.refusal(new) {
+            return Some(refusal);
+        }
         let revision = self.revision?;
         if !revision.has(&new.method) {
             return Some(Refusal::NotInRevision(revision));
@@ -132,7 +135,7 @@ impl Session {
         };
         match purpose {
             // The opening keeps its own time, a listen has none, and a person may think.
-            Purpose::Probe | Purpose::Handshake | Purpose::Listen(_) => (None, None),
+            Purpose::Probe | Purpose::Handshake | Purpose::Listen(_) | Purpose::Farewell => (None, None),
             Purpose::Ask { .. } => (None, at(None, limits.call_total_timeout)),
             Purpose::Call(_) | Purpose::Subscribe(_) | Purpose::Errand => {
                 (at(options.idle, limits.call_idle_timeout), at(options.total, limits.call_total_timeout))
@@ -156,6 +159,7 @@ impl Session {
             Purpose::Ask { key, name } => self.ask_answered(key, name, reply.outcome),
             Purpose::Listen(ticket) => self.listen_ended(ticket, reply.outcome),
             Purpose::Subscribe(ticket) => self.subscribed(ticket, reply.outcome),
+            Purpose::Farewell => self.left(),
             Purpose::Errand => {}
         }
     }
@@ -243,6 +247,7 @@ impl Session {
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::Violated(violation));
             }
+            Purpose::Farewell => self.left(),
             Purpose::Errand => {}
         }
     }
@@ -338,7 +343,7 @@ impl Session {
             Purpose::Ask { key, name } => {
                 self.ask_answered(key, name, Err(Fault::internal("the client did not answer in time")));
             }
-            Purpose::Probe | Purpose::Handshake | Purpose::Errand => {}
+            Purpose::Probe | Purpose::Handshake | Purpose::Errand | Purpose::Farewell => {}
         }
     }
 

@@ -10,6 +10,7 @@
 mod asks;
 mod calls;
 pub mod config;
+mod edge;
 pub mod event;
 mod listens;
 mod notes;
@@ -35,6 +36,7 @@ use self::opening::Opening;
 use self::serve::Batches;
 use self::state::{State, StateChange};
 use self::tables::{BatchKey, Inbound, Outbound};
+use crate::dialect::quirk::{Quirk, Tally};
 use crate::era::caps::{ClientCaps, ServerCaps};
 use crate::era::{Era, Handshake, Revision, gates};
 use crate::finding::{Finding, Findings, Rule, Strictness, excerpt};
@@ -68,6 +70,7 @@ pub struct Session {
     log_level: Option<LogLevel>,
     out: VecDeque<Output>,
     findings: Findings,
+    quirks: Tally,
     /// Frames that arrived.
     frames: u64,
     /// Frames that we sent, and those known to be written.
@@ -83,6 +86,7 @@ impl Session {
     /// A session without a link yet.
     #[must_use]
     pub fn new(config: Arc<Config>, now: Moment) -> Self {
+        let config = crate::dialect::narrowed(config);
         let (server, client) = match config.role {
             Role::Server => (ServerCaps::read(&config.capabilities), ClientCaps::default()),
             Role::Client => (ServerCaps::default(), ClientCaps::read(&config.capabilities)),
@@ -105,6 +109,7 @@ impl Session {
             log_level: None,
             out: VecDeque::new(),
             findings: Findings::default(),
+            quirks: Tally::default(),
             frames: 0,
             sent: 0,
             written: 0,
@@ -168,6 +173,12 @@ impl Session {
         &self.findings
     }
 
+    /// What the dialect had to grant, and how often.
+    #[must_use]
+    pub fn quirks(&self) -> &Tally {
+        &self.quirks
+    }
+
     /// Calls in flight: the peer's and ours. Both are zero at rest.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
@@ -189,8 +200,15 @@ impl Session {
 
     fn frame(&mut self, lane: LaneId, bytes: &Bytes) {
         self.frames += 1;
-        let fixed = crate::dialect::inbound(bytes, &self.config);
-        let bytes = fixed.as_ref().unwrap_or(bytes);
+        if !self.config.dialect.translates() {
+            return self.read(lane, bytes);
+        }
+        if let Some(bytes) = self.heard(bytes) {
+            self.read(lane, &bytes);
+        }
+    }
+
+    fn read(&mut self, lane: LaneId, bytes: &Bytes) {
         match envelope::decode(bytes, self.config.strictness, &self.config.limits) {
             Decoded::One(Ok(envelope), repairs) => {
                 self.noise = 0;
@@ -245,10 +263,10 @@ impl Session {
     }
 
     fn batch(&mut self, lane: LaneId, entries: Vec<(Result<Envelope, Violation>, Vec<Rule>)>) {
-        let known = self.revision();
-        let allowed =
-            known.is_some_and(|revision| gates(revision).batches) || self.config.dialect.allows_batches();
-        if !allowed {
+        let allowed = self.revision().is_some_and(|revision| gates(revision).batches);
+        if !allowed && self.config.dialect.grants(Quirk::BatchAnyRevision) {
+            self.granted(Quirk::BatchAnyRevision);
+        } else if !allowed {
             self.find(Rule::BatchForbidden, None, format!("{} entries", entries.len()));
             if self.config.strictness != Strictness::Lenient {
                 return self.refuse_batch(lane, entries);
@@ -319,7 +337,7 @@ impl Session {
             return;
         }
         match self.config.role {
-            Role::Client => self.end(Cause::ClosedByPeer),
+            Role::Client => self.end(self.cause_or(Cause::ClosedByPeer)),
             Role::Server => self.drain(Cause::ClosedByPeer, self.config.limits.eof_grace),
         }
     }
@@ -335,8 +353,7 @@ impl Session {
         match self.config.role {
             Role::Client => {
                 self.give_up_all(reason);
-                self.say_farewell();
-                self.end(cause);
+                self.leave(cause);
             }
             Role::Server => {
                 self.end_listens();
@@ -379,6 +396,7 @@ impl Session {
         if matches!(self.state, State::Disconnected | State::Closed) {
             return;
         }
+        let cause = &self.cause_or(cause.clone());
         self.forget(cause);
         let by_us = matches!(cause, Cause::ClosedByUs(_));
         if by_us && self.state.may_become(State::Disconnecting) {
@@ -419,8 +437,9 @@ impl Session {
     }
 
     fn send(&mut self, lane: LaneId, message: Outgoing, last: bool) {
+        let message = if self.config.dialect.translates() { self.told(message) } else { Some(message) };
+        let Some(message) = message else { return };
         self.sent += 1;
-        let message = crate::dialect::outbound(message, &self.config);
         self.out.push_back(Output::Send { lane, message, last });
     }
 
@@ -471,6 +490,11 @@ impl Session {
 fn is_informative(rule: Rule) -> bool {
     matches!(
         rule,
-        Rule::LateReply | Rule::CancelUnknown | Rule::NoteUnknown | Rule::Deprecated | Rule::ProgressUnknown
+        Rule::LateReply
+            | Rule::CancelUnknown
+            | Rule::NoteUnknown
+            | Rule::Deprecated
+            | Rule::ProgressUnknown
+            | Rule::Foreign
     )
 }

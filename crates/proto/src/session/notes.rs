@@ -11,6 +11,7 @@ use crate::method::Method;
 
 impl Session {
     pub(super) fn note_to_server(&mut self, note: Note) {
+        let note = self.standard(note);
         match note.method {
             Method::Initialized => {}
             Method::Cancelled => self.cancelled_by_client(&note),

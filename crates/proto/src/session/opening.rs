@@ -1,7 +1,5 @@
 //! Client: from a fresh link to calls that flow. Probe for the modern era, else shake hands.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 
 use super::Session;
@@ -206,15 +204,6 @@ impl Session {
         } else {
             // VER-11: `initialize` itself is never cancelled; the link ends.
             self.end(Cause::OpenTimeout);
-        }
-    }
-
-    /// Before we leave: the tutorial dialect wants to hear of it.
-    pub(super) fn say_farewell(&mut self) {
-        if self.state == State::Ready && self.config.dialect.says_shutdown() {
-            let method = Method::Other(Cow::Borrowed(crate::dialect::SHUTDOWN).into());
-            let revision = self.revision;
-            self.start(Purpose::Errand, method, None, CallOptions::default(), revision, LaneId::MAIN, 0);
         }
     }
 }

@@ -99,6 +99,22 @@ pub enum Refusal {
     Params,
     /// Too many bytes wait to be written.
     Backlog,
+    /// The dialect cannot say this.
+    NotInDialect(&'static str),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => f.write_str("too many calls in flight; wait for some to end"),
+            Self::NotOpen => f.write_str("the session is not open"),
+            Self::Capability(name) => write!(f, "the peer did not declare {name}"),
+            Self::NotInRevision(revision) => write!(f, "revision {revision} has no such method"),
+            Self::Params => f.write_str("the params are not a JSON object"),
+            Self::Backlog => f.write_str("the peer does not keep up with what was sent before"),
+            Self::NotInDialect(why) => write!(f, "the peer's dialect cannot say this: {why}"),
+        }
+    }
 }
 
 /// Why a link ended.

@@ -12,6 +12,8 @@ use super::event::{
 };
 use super::state::State;
 use super::tables::{BatchKey, Pace, Purpose, Round, Running};
+use crate::dialect::quirk::Quirk;
+use crate::dialect::tutorial;
 use crate::era::caps::ClientCaps;
 use crate::era::gates::UnreadId;
 use crate::era::{self, Era, Revision, gates};
@@ -33,6 +35,9 @@ impl Session {
             let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
             return self.reply(lane, batch, Some(call.id), revision, Err(fault));
         }
+        if tutorial::is_shutdown(&call.method) && self.config.dialect.grants(Quirk::ShutdownHeard) {
+            return self.peer_leaves(lane, call, batch);
+        }
         let admitted = if call.params.meta(MetaKey::ProtocolVersion).is_some() {
             self.admit_modern(&call, batch)
         } else {
@@ -52,7 +57,7 @@ impl Session {
         call: &Call,
         batch: Option<BatchKey>,
     ) -> Result<(Revision, Option<LogLevel>), Fault> {
-        if batch.is_some() {
+        if batch.is_some() && !self.config.dialect.grants(Quirk::BatchAnyRevision) {
             return Err(Fault::new(
                 code::INVALID_REQUEST,
                 "this revision has no batches; send calls one by one",
@@ -79,7 +84,10 @@ impl Session {
             // A legacy client may see whether we live before it says hello.
             (Method::Ping, revision) => Ok((revision.unwrap_or(Revision::LATEST_LEGACY), None)),
             (_, Some(revision)) => Ok((revision, self.log_level)),
-            (_, None) if self.config.dialect.needs_no_opening() => Ok((Revision::LATEST_LEGACY, None)),
+            (_, None) if self.config.dialect.grants(Quirk::NoOpening) => {
+                self.granted(Quirk::NoOpening);
+                Ok((Revision::LATEST_LEGACY, None))
+            }
             (_, None) => {
                 self.find(Rule::BeforeOpening, Some(call.id.clone()), call.method.to_string());
                 Err(Fault::invalid_params(format!(
@@ -99,7 +107,8 @@ impl Session {
         revision: Revision,
         level: Option<LogLevel>,
     ) {
-        if !revision.has(&call.method) || self.server.lacks(&call.method).is_some() {
+        let known = revision.has(&call.method) && self.config.dialect.speaks(&call.method);
+        if !known || self.server.lacks(&call.method).is_some() {
             let fault = Fault::method_not_found(call.method.name());
             return self.reply(lane, batch, Some(call.id), revision, Err(fault));
         }

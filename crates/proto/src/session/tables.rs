@@ -177,6 +177,8 @@ pub(super) enum Purpose {
     Listen(Ticket),
     /// Part of a legacy interest of ours.
     Subscribe(Ticket),
+    /// To say that we leave.
+    Farewell,
     /// Nobody waits for the reply.
     Errand,
 }
