@@ -9,9 +9,12 @@ pub mod local;
 pub mod schema;
 pub mod stream;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use self::schema::Deviation;
 use super::quirk::Quirk;
@@ -206,23 +209,13 @@ fn closed_result(result: Bytes, quirks: &mut Vec<Quirk>) -> Bytes {
     let starting = |name, with: &[u8]| {
         members.get(name).filter(|raw| raw.first().is_some_and(|first| with.contains(first)))
     };
-    let structured = starting("structuredContent", b"{");
-    let mut out = b"{\"content\":".to_vec();
-    match starting("content", b"[").filter(|raw| has_entries(raw)) {
-        Some(content) => out.extend_from_slice(content),
-        None => {
-            quirks.push(Quirk::ContentFilled);
-            let text = members.get("structuredContent").map(|raw| String::from_utf8_lossy(raw));
-            out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
-            write::string(&text.unwrap_or_default(), &mut out);
-            out.extend_from_slice(b"}]");
-        }
-    }
     let rest = [
         ("isError", starting("isError", b"tf")),
-        ("structuredContent", structured),
+        ("structuredContent", starting("structuredContent", b"{")),
         ("_meta", starting("_meta", b"{")),
     ];
+    let mut out = b"{\"content\":".to_vec();
+    closed_content(&members, quirks, &mut out);
     let mut kept = usize::from(members.contains_key("content"));
     for (name, value) in rest.into_iter().filter_map(|(name, value)| Some((name, value?))) {
         kept += 1;
@@ -231,15 +224,48 @@ fn closed_result(result: Bytes, quirks: &mut Vec<Quirk>) -> Bytes {
         out.push(b':');
         out.extend_from_slice(value);
     }
+    out.push(b'}');
     if members.len() > kept {
         quirks.push(Quirk::ResultClosed);
     }
     Bytes::from(out)
 }
 
-/// A raw array with something in it.
-fn has_entries(array: &[u8]) -> bool {
-    array.iter().skip(1).find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte != b']')
+/// At least one block, each with a kind. What is none is shown as the text it is written with.
+fn closed_content(members: &Members, quirks: &mut Vec<Quirk>, out: &mut Vec<u8>) {
+    let content = members.get("content").map_or(&b"[]"[..], |raw| raw);
+    let blocks: Vec<&RawValue> = serde_json::from_slice(content).unwrap_or_default();
+    out.push(b'[');
+    for (n, block) in blocks.iter().map(|block| block.get()).enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        match is_block(block) {
+            true => out.extend_from_slice(block.as_bytes()),
+            false => text_block(block, out),
+        }
+    }
+    if blocks.is_empty() {
+        quirks.push(Quirk::ContentFilled);
+        let text = members.get("structuredContent").map(|raw| String::from_utf8_lossy(raw));
+        text_block(&text.unwrap_or_default(), out);
+    }
+    out.push(b']');
+}
+
+fn is_block(raw: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Wire<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    raw.starts_with('{') && serde_json::from_str::<Wire<'_>>(raw).is_ok_and(|wire| !wire.kind.is_empty())
+}
+
+fn text_block(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+    write::string(text, out);
+    out.push(b'}');
 }
 
 type Members = BTreeMap<Box<str>, Bytes>;
