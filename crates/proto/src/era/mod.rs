@@ -2,7 +2,7 @@
 //!
 //! A family of revisions with one lifecycle is an [`Era`]. Lifecycle differences are code, behind
 //! one set of verbs: `has` (which methods exist), `dress` (outgoing calls), `seal` (outgoing
-//! replies), `unseal` (incoming ones), `ask` (what an ask looks like). Dated details are data: [`gates`].
+//! replies), `unseal` (incoming ones), `ask` (what an ask looks like). Dated details are data: [`mod@gates`].
 //! The era is chosen per call and remembered with it, so one link can carry both at once.
 
 pub mod caps;
