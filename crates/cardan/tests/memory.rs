@@ -57,7 +57,12 @@ async fn connected(server: &Server, era: EraChoice) -> Client {
         Ok(ElicitResult::filled([(field.to_owned(), "blue".into())].into()))
     });
     let roots = Arc::new(RwLock::new(Vec::new()));
-    Client::builder("tester", "1").answer(answers.roots(roots)).era(era).connect_link(ours).await.unwrap()
+    Client::builder("tester", "1")
+        .answer(answers.roots(roots))
+        .era(era)
+        .connect_link(ours)
+        .await
+        .expect("both ends are ours")
 }
 
 #[tokio::test]

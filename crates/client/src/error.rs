@@ -119,22 +119,10 @@ impl fmt::Display for CallError {
                     violation.rule.clause()
                 )
             }
-            Self::Refused(refusal) => refusal_text(refusal, f),
+            Self::Refused(refusal) => write!(f, "not sent: {refusal}"),
             Self::Shape(why) => write!(f, "the result does not have the shape of its method: {why}"),
             Self::Endless(why) => write!(f, "the listing does not end: {why}"),
         }
-    }
-}
-
-fn refusal_text(refusal: &Refusal, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match refusal {
-        Refusal::TooMany => f.write_str("not sent: too many calls in flight"),
-        Refusal::NotOpen => f.write_str("not sent: the session is not open"),
-        Refusal::Capability(name) => write!(f, "not sent: the server does not declare {name}"),
-        Refusal::NotInRevision(revision) => write!(f, "not sent: revision {revision} has no such method"),
-        Refusal::Params => f.write_str("not sent: the params are not a JSON object"),
-        Refusal::Backlog => f.write_str("not sent: the server does not keep up with what was sent before"),
-        _ => f.write_str("not sent"),
     }
 }
 
