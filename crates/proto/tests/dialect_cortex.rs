@@ -381,6 +381,17 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
+/// S1-5: an id that the error schema does not have is not sent, not even as an echo.
+#[test]
+fn ids_outside_the_schema_are_not_echoed() {
+    for frame in [r#"{"id":-1.5e-45}"#, r#"{"jsonrpc":"2.0","id":"","method":"x"}"#] {
+        for reply in Bench::server(ENVELOPES).hear(frame) {
+            let reply = serde_json::from_str(&reply).unwrap();
+            assert_eq!(schema::check_error(&reply), vec![], "{frame}");
+        }
+    }
+}
+
 proptest! {
     /// S1-4, S1-C1: there is no result that our server would send outside the schema.
     #[test]

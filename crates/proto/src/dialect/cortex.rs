@@ -190,7 +190,8 @@ fn tool_members(name: &[u8], arguments: Option<&Bytes>, out: &mut Vec<u8>) {
 
 /// Server: exactly what the response and error schemas allow.
 fn closed(reply: Reply, quirks: &mut Vec<Quirk>) -> Reply {
-    let id = reply.id.or_else(|| {
+    // The schema has neither fractions nor empty strings for ids.
+    let id = reply.id.filter(|id| id.is_standard() && *id != CallId::text("")).or_else(|| {
         quirks.push(Quirk::IdMadeUp);
         Some(CallId::text(UNREADABLE_ID))
     });
