@@ -1,0 +1,274 @@
+//! What a child says beside the protocol: always drained, its tail kept, never taken for an error.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use memchr::{memchr, memmem};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Called with every line of stderr, made harmless and without its end. Must not block.
+pub type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// A view of a child's stderr that outlives the link. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stderr {
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    tail: VecDeque<u8>,
+    max_bytes: usize,
+    total_bytes: u64,
+    frames: u64,
+}
+
+impl Stderr {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        let kept = Kept { tail: VecDeque::new(), max_bytes, total_bytes: 0, frames: 0 };
+        Self { kept: Arc::new(Mutex::new(kept)) }
+    }
+
+    /// The last of what was written, as text that is safe to print.
+    #[must_use]
+    pub fn tail(&self) -> String {
+        self.lock().last(usize::MAX)
+    }
+
+    /// Everything that was ever written, in bytes.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.lock().total_bytes
+    }
+
+    /// Did a line look like a protocol message? It was meant for stdout then: a porting mistake.
+    #[must_use]
+    pub fn looks_like_frames(&self) -> bool {
+        self.lock().frames > 0
+    }
+
+    /// The last words, short enough to be part of an error.
+    pub(crate) fn last_words(&self) -> Box<str> {
+        self.lock().last(LAST_WORDS_BYTES).into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn push(&mut self, bytes: &[u8]) {
+        self.total_bytes += bytes.len() as u64;
+        let bytes = &bytes[bytes.len().saturating_sub(self.max_bytes)..];
+        let excess = (self.tail.len() + bytes.len()).saturating_sub(self.max_bytes);
+        self.tail.drain(..excess);
+        self.tail.extend(bytes);
+    }
+
+    /// At most the last `max_bytes`, from the start of a character.
+    fn last(&self, max_bytes: usize) -> String {
+        let skip = self.tail.len().saturating_sub(max_bytes);
+        let mut bytes: Vec<u8> = self.tail.iter().skip(skip).copied().collect();
+        if skip > 0 || self.total_bytes > self.tail.len() as u64 {
+            let torn = bytes.iter().take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+            bytes.drain(..torn);
+        }
+        harmless(&bytes)
+    }
+}
+
+/// Drains the pipe whenever the link is polled.
+pub(crate) struct Drain<R> {
+    pipe: Option<R>,
+    kept: Stderr,
+    on_line: Option<OnLine>,
+    /// The line that is being read, up to [`LINE_BYTES`] of it.
+    line: Vec<u8>,
+    chunk: Box<[u8]>,
+}
+
+impl<R: AsyncRead + Unpin> Drain<R> {
+    pub(crate) fn new(pipe: R, max_bytes: usize, on_line: Option<OnLine>) -> Self {
+        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
+        Self { pipe: Some(pipe), kept: Stderr::new(max_bytes), on_line, line: Vec::new(), chunk }
+    }
+
+    pub(crate) fn kept(&self) -> &Stderr {
+        &self.kept
+    }
+
+    /// Takes what is there, but no more than a share: a flood here must not keep the link from its
+    /// messages. Ready when there will be nothing more.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..CHUNKS_PER_TURN {
+            if ready!(self.poll_chunk(cx)) == Pipe::Ended {
+                return Poll::Ready(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Pipe> {
+        let Some(pipe) = &mut self.pipe else { return Poll::Ready(Pipe::Ended) };
+        let mut buf = ReadBuf::new(&mut self.chunk);
+        let read = ready!(Pin::new(pipe).poll_read(cx, &mut buf));
+        let n = buf.filled().len();
+        // A read error here is no news: stdout and the exit status tell more.
+        if read.is_err() || n == 0 {
+            self.pipe = None;
+            self.end_line();
+            return Poll::Ready(Pipe::Ended);
+        }
+        self.kept.lock().push(&self.chunk[..n]);
+        let chunk = std::mem::take(&mut self.chunk);
+        self.lines(&chunk[..n]);
+        self.chunk = chunk;
+        Poll::Ready(Pipe::Open)
+    }
+
+    fn lines(&mut self, mut bytes: &[u8]) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            self.part(&bytes[..end]);
+            self.end_line();
+            bytes = &bytes[end + 1..];
+        }
+        self.part(bytes);
+    }
+
+    /// More of the current line. One that is too long is handed on in pieces.
+    fn part(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = LINE_BYTES - self.line.len();
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.line.extend_from_slice(now);
+            if self.line.len() == LINE_BYTES {
+                self.end_line();
+            }
+            bytes = later;
+        }
+    }
+
+    fn end_line(&mut self) {
+        if self.line.is_empty() {
+            return;
+        }
+        if is_frame(&self.line) {
+            self.kept.lock().frames += 1;
+        }
+        if let Some(on_line) = &self.on_line {
+            on_line(harmless(&self.line).trim_end());
+        }
+        self.line.clear();
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pipe {
+    Open,
+    Ended,
+}
+
+/// Does it begin like a message? Good enough to tell a person; nothing is decided by it.
+fn is_frame(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    (line.starts_with(b"{") || line.starts_with(b"[{")) && memmem::find(line, b"\"jsonrpc\"").is_some()
+}
+
+/// Text that can be printed: no control characters but newline and tab, nothing that turns the
+/// direction of writing.
+fn harmless(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mark = |c: char| {
+        let fine = matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
+        if fine { c } else { '\u{fffd}' }
+    };
+    text.chars().map(mark).collect()
+}
+
+/// Every pending call carries a copy of the last words, so they are few.
+const LAST_WORDS_BYTES: usize = 4 << 10;
+
+/// A longer line is handed on in pieces.
+const LINE_BYTES: usize = 8 << 10;
+
+/// One read.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Reads before the link's messages get their turn: as much as a pipe holds.
+const CHUNKS_PER_TURN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drained(input: &[u8], max_bytes: usize) -> (Stderr, Vec<String>) {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&lines);
+        let on_line: OnLine = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
+        let mut drain = Drain::new(input, max_bytes, Some(on_line));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        while drain.poll(&mut cx).is_pending() {}
+        let lines = lines.lock().unwrap().clone();
+        (drain.kept.clone(), lines)
+    }
+
+    /// S0-33: only the end is kept, however much was written.
+    #[test]
+    fn s0_33_the_tail_is_kept_and_the_rest_counted() {
+        let mut input = vec![b'x'; 1 << 20];
+        input.extend_from_slice(b"\nlast words\n");
+        let (kept, _) = drained(&input, 64);
+        assert!(kept.tail().ends_with("x\nlast words\n"));
+        assert_eq!((kept.tail().len(), kept.total_bytes()), (64, input.len() as u64));
+    }
+
+    #[test]
+    fn a_cut_through_a_character_leaves_no_half_of_it() {
+        let (kept, _) = drained("aé日本".as_bytes(), 5);
+        assert_eq!(kept.tail(), "本");
+        let (kept, _) = drained(b"\xa9 invalid on its own", 64);
+        assert_eq!(kept.tail(), "\u{fffd} invalid on its own", "what was not cut is shown");
+    }
+
+    /// S1-6: bytes that are no UTF-8, terminal commands and turned text are made harmless.
+    #[test]
+    fn what_is_printed_cannot_command_a_terminal() {
+        let (kept, lines) = drained("\x1b[31mred\x07\r\nt\u{202e}urn\u{9b}\tok".as_bytes(), 64);
+        assert_eq!(kept.tail(), "\u{fffd}[31mred\u{fffd}\nt\u{fffd}urn\u{fffd}\tok");
+        assert_eq!(lines, ["\u{fffd}[31mred\u{fffd}", "t\u{fffd}urn\u{fffd}\tok"]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_handed_on_in_pieces() {
+        let (_, lines) = drained(&vec![b'y'; 3 * LINE_BYTES + 1], 64);
+        assert_eq!(
+            lines.iter().map(String::len).collect::<Vec<_>>(),
+            [LINE_BYTES, LINE_BYTES, LINE_BYTES, 1]
+        );
+    }
+
+    /// S1-11, S1-C8: a message on stderr is noticed; prose and other JSON are not.
+    #[test]
+    fn s1_11_a_frame_on_stderr_is_noticed() {
+        for (input, expected) in [
+            (&b"  {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"[..], true),
+            (b"[{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]\n", true),
+            (b"{\"level\":\"info\",\"message\":\"ready\"}\n", false),
+            (b"the \"jsonrpc\" member is missing\n", false),
+        ] {
+            let (kept, _) = drained(input, 1024);
+            assert_eq!(kept.looks_like_frames(), expected, "{}", kept.tail());
+        }
+    }
+
+    #[test]
+    fn last_words_are_few() {
+        let (kept, _) = drained(&vec![b'z'; 64 << 10], 64 << 10);
+        assert_eq!((kept.tail().len(), kept.last_words().len()), (64 << 10, LAST_WORDS_BYTES));
+    }
+}
