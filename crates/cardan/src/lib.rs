@@ -11,9 +11,9 @@
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread")]
-//! async fn main() {
+//! async fn main() -> std::io::Result<()> {
 //!     let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text);
-//!     cardan::serve_stdio(&server.build()).await;
+//!     cardan::serve_stdio(&server.build()).await.map(drop)
 //! }
 //! ```
 //!
@@ -25,6 +25,16 @@ pub use cardan_proto as proto;
 pub use cardan_runtime as runtime;
 pub use cardan_server as server;
 pub use cardan_transport as transport;
+
+/// Serves our own stdin and stdout to the end.
+///
+/// # Errors
+///
+/// When stdin or stdout cannot be used; the message says which.
+pub async fn serve_stdio(server: &server::Server) -> std::io::Result<proto::session::event::Cause> {
+    let link = transport::stdio::open(server.limits())?;
+    Ok(server.serve(link).await)
+}
 
 /// What most programs need.
 pub mod prelude {

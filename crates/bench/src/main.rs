@@ -1,0 +1,51 @@
+//! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
+//! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
+//!
+//! `cargo xtask bench core`
+
+#![allow(clippy::print_stdout, reason = "its output is the point of the program")]
+
+mod allocations;
+mod crates;
+mod scan;
+mod stdio;
+
+use std::process::ExitCode;
+
+/// One figure and its budget.
+struct Figure {
+    what: String,
+    value: f64,
+    unit: &'static str,
+    /// At most this; nothing: informative.
+    budget: Option<f64>,
+}
+
+impl Figure {
+    fn new(what: impl Into<String>, value: f64, unit: &'static str, budget: Option<f64>) -> Self {
+        Self { what: what.into(), value, unit, budget }
+    }
+
+    fn holds(&self) -> bool {
+        self.budget.is_none_or(|budget| self.value <= budget)
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let what = std::env::args().nth(1).unwrap_or_else(|| "core".to_owned());
+    anyhow::ensure!(what == "core", "unknown bench {what}; there is: core");
+    let mut figures = allocations::figures()?;
+    figures.extend(scan::figures()?);
+    figures.extend(crates::figures()?);
+    figures.extend(stdio::figures()?);
+    println!("| figure | value | budget | |");
+    println!("|---|--:|--:|---|");
+    for figure in &figures {
+        let budget = figure.budget.map_or_else(String::new, |budget| format!("{budget} {}", figure.unit));
+        let verdict = if figure.holds() { "" } else { "over" };
+        println!("| {} | {:.1} {} | {budget} | {verdict} |", figure.what, figure.value, figure.unit);
+    }
+    let over = figures.iter().filter(|figure| !figure.holds()).count();
+    println!("{} passed, {over} failed", figures.len() - over);
+    Ok(if over == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

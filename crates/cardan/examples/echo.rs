@@ -1,0 +1,13 @@
+//! A server with one tool, over stdio.
+use cardan::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    text: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text);
+    cardan::serve_stdio(&server.build()).await.map(drop)
+}
