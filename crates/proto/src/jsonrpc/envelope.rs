@@ -26,6 +26,24 @@ pub enum Envelope {
     Reply(Reply),
 }
 
+impl Envelope {
+    fn shape(&self) -> Shape {
+        match self {
+            Self::Call(_) => Shape::Call,
+            Self::Note(_) => Shape::Note,
+            Self::Reply(_) => Shape::Reply,
+        }
+    }
+
+    fn into_id(self) -> Option<CallId> {
+        match self {
+            Self::Call(call) => Some(call.id),
+            Self::Note(_) => None,
+            Self::Reply(reply) => reply.id,
+        }
+    }
+}
+
 /// A JSON-RPC request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
@@ -131,9 +149,12 @@ pub fn decode(frame: &Bytes, strictness: Strictness, limits: &Limits) -> Decoded
         Some(b'{') => {
             let (what, repairs) = message(frame, &mut scanner, strictness, limits);
             match what {
-                Ok(_) if !scanner.is_done() => {
-                    refuse(Violation { at: scanner.at(), ..Violation::of(Rule::Trailing) })
-                }
+                Ok(envelope) if !scanner.is_done() => refuse(Violation {
+                    rule: Rule::Trailing,
+                    shape: envelope.shape(),
+                    id: envelope.into_id(),
+                    at: scanner.at(),
+                }),
                 what => Decoded::One(what, repairs),
             }
         }

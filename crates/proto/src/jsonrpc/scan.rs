@@ -119,6 +119,21 @@ impl<'a> Scanner<'a> {
         found
     }
 
+    /// Steps into an object whose members the caller takes. It counts as a level until [`Self::leave`].
+    pub fn enter(&mut self) -> Result<()> {
+        self.expect(b'{')?;
+        let Some(rest) = self.max_depth.checked_sub(1) else { return Err(self.wrong(Wrong::Depth)) };
+        self.max_depth = rest;
+        Ok(())
+    }
+
+    /// Takes the end of an object that was entered.
+    pub fn leave(&mut self) -> Result<()> {
+        self.expect(b'}')?;
+        self.max_depth += 1;
+        Ok(())
+    }
+
     /// Nothing but white space is left.
     pub fn is_done(&mut self) -> bool {
         self.peek().is_none()

@@ -31,9 +31,9 @@ pub(super) struct Walk {
 impl Walk {
     pub(super) fn envelope(&mut self, frame: &[u8], scanner: &mut Scanner<'_>) -> Result<(), Syntax> {
         let mut unknown = Seen::default();
-        scanner.expect(b'{')?;
-        if scanner.take(b'}') {
-            return Ok(());
+        scanner.enter()?;
+        if scanner.peek() == Some(b'}') {
+            return scanner.leave();
         }
         loop {
             let key = unescaped(scanner.key()?);
@@ -52,6 +52,8 @@ impl Walk {
                 self.duplicate.get_or_insert(at);
             }
             if &*key == b"params" && frame.get(at) == Some(&b'{') {
+                // A second `params` is an error, and must not move the spans of the first once more.
+                self.known = Known::default();
                 self.params(scanner)?;
                 self.params = Span::new(at, scanner.at());
                 self.known = self.known.within(at);
@@ -62,16 +64,16 @@ impl Walk {
                 }
             }
             if !scanner.take(b',') {
-                return scanner.expect(b'}');
+                return scanner.leave();
             }
         }
     }
 
     pub(super) fn params(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Syntax> {
         let mut unknown = Seen::default();
-        scanner.expect(b'{')?;
-        if scanner.take(b'}') {
-            return Ok(());
+        scanner.enter()?;
+        if scanner.peek() == Some(b'}') {
+            return scanner.leave();
         }
         loop {
             let key = unescaped(scanner.key()?);
@@ -100,15 +102,15 @@ impl Walk {
                 }
             }
             if !scanner.take(b',') {
-                return scanner.expect(b'}');
+                return scanner.leave();
             }
         }
     }
 
     fn meta(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Syntax> {
-        scanner.expect(b'{')?;
-        if scanner.take(b'}') {
-            return Ok(());
+        scanner.enter()?;
+        if scanner.peek() == Some(b'}') {
+            return scanner.leave();
         }
         loop {
             let key = unescaped(scanner.key()?);
@@ -120,7 +122,7 @@ impl Walk {
                 self.known.meta[known as usize] = span;
             }
             if !scanner.take(b',') {
-                return scanner.expect(b'}');
+                return scanner.leave();
             }
         }
     }
