@@ -80,6 +80,17 @@ pub(crate) struct Handshake {
     pub(crate) revision: Revision,
     /// What the client can do.
     pub(crate) capabilities: Bytes,
+    /// Has the client gone on?
+    pub(crate) readiness: Readiness,
+}
+
+/// Whether a client went on after our answer. Until then it is sent nothing but pings and log notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// Not yet.
+    Awaited,
+    /// It said so, or called something.
+    Told,
 }
 
 /// Answers `initialize`: the offered revision if we speak it, else our newest with a handshake.
@@ -103,7 +114,11 @@ pub(crate) fn handshake(params: &Params, config: &Config) -> Result<(Handshake, 
         return Err(super::modern::unsupported(&wire.protocol_version, config));
     };
     let capabilities = wire.capabilities.map_or("{}", RawValue::get);
-    let shake = Handshake { revision, capabilities: Bytes::copy_from_slice(capabilities.as_bytes()) };
+    let shake = Handshake {
+        revision,
+        capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
+        readiness: Readiness::Awaited,
+    };
     Ok((shake, initialize_result(config, revision)))
 }
 

@@ -15,7 +15,7 @@ mod revision;
 use bytes::Bytes;
 
 pub use self::gates::gates;
-pub(crate) use self::legacy::{Handshake, handshake, initialize_params, read_initialize_result};
+pub(crate) use self::legacy::{Handshake, Readiness, handshake, initialize_params, read_initialize_result};
 pub(crate) use self::modern::{ModernMeta, admit, discover_result, input_required, retry_params};
 pub use self::revision::{Era, Revision, Revisions};
 

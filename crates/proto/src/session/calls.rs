@@ -8,19 +8,20 @@ use bytes::Bytes;
 use super::Session;
 use super::config::Role;
 use super::event::{
-    CallKey, CallOptions, Cause, Deadline, Event, LaneId, LogLevel, NewCall, Outcome, Outgoing, Progress,
-    Refusal, Ticket, Wanted,
+    Ask, CallKey, CallOptions, Cause, Deadline, Event, LaneId, LogLevel, NewCall, Outcome, Outgoing,
+    Progress, Refusal, Ticket, Wanted,
 };
 use super::state::State;
 use super::tables::{Grave, Pending, Purpose};
-use crate::era::{Era, ModernMeta, Revision, Unsealed};
+use crate::era::caps::ClientCaps;
+use crate::era::{Era, ModernMeta, Readiness, Revision, Unsealed};
 use crate::finding::{Rule, Strictness};
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Param, Params, Reply, Shape, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::splice::{Edit, member_of, splice};
 use crate::jsonrpc::write;
-use crate::method::Method;
+use crate::method::{Kind, Method, Sender};
 use crate::moment::Moment;
 
 impl Session {
@@ -44,8 +45,7 @@ impl Session {
             return Some(Refusal::Params);
         }
         if self.config.role == Role::Server {
-            // A server has a peer to call only in the legacy era.
-            return self.shaken.is_none().then_some(Refusal::NotInRevision(Revision::LATEST_MODERN));
+            return self.refusal_to_server(new);
         }
         if let Some(refusal) = self.config.dialect.refusal(new) {
             return Some(refusal);
@@ -55,6 +55,32 @@ impl Session {
             return Some(Refusal::NotInRevision(revision));
         }
         self.server.lacks(&new.method).map(Refusal::Capability)
+    }
+
+    /// A server has a peer to call only in the legacy era, and only for what that peer declared.
+    fn refusal_to_server(&self, new: &NewCall) -> Option<Refusal> {
+        let Some(shaken) = &self.shaken else {
+            return Some(Refusal::NotInRevision(Revision::LATEST_MODERN));
+        };
+        let foreign = new.method.sender() == Some(Sender::Client) || new.method.kind() == Some(Kind::Note);
+        if foreign || !shaken.revision.has(&new.method) {
+            return Some(Refusal::NotInRevision(shaken.revision));
+        }
+        if new.method == Method::Ping {
+            return None;
+        }
+        if shaken.readiness == Readiness::Awaited {
+            return Some(Refusal::NotOpen);
+        }
+        let name = match new.method {
+            Method::SamplingCreateMessage => "sampling",
+            Method::ElicitationCreate => "elicitation",
+            Method::RootsList => "roots",
+            _ => return None,
+        };
+        let ask = Ask { method: new.method.clone(), params: new.params.clone() };
+        let lacking = ClientCaps::read(&shaken.capabilities).lacks(&ask, shaken.revision);
+        lacking.map(|_| Refusal::Capability(name))
     }
 
     /// A call that the session makes for itself.
@@ -411,8 +437,12 @@ impl Session {
 
     /// A note to the peer.
     pub(super) fn note(&mut self, method: Method, params: Option<Bytes>) {
-        let known = self.revision().is_none_or(|revision| revision.has(&method));
-        if self.state == State::Ready && known {
+        // A modern server has nothing to tell but what belongs to a call or a listen.
+        let revision = match self.config.role {
+            Role::Client => self.revision,
+            Role::Server => self.ready_peer().map(|shaken| shaken.revision),
+        };
+        if self.state == State::Ready && revision.is_some_and(|revision| revision.has(&method)) {
             self.send_note(LaneId::MAIN, method, params);
         }
     }

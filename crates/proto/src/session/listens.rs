@@ -177,7 +177,7 @@ impl Session {
             params["_meta"] = subscription(&id);
             self.send_note(lane, change.method(), Some(Bytes::from(params.to_string())));
         }
-        if self.shaken.is_some() && self.announces(change) {
+        if self.ready_peer().is_some() && self.announces(change) {
             let params = change_params(change);
             let params = (params != json!({})).then(|| Bytes::from(params.to_string()));
             self.send_note(LaneId::MAIN, change.method(), params);

@@ -38,7 +38,7 @@ use self::state::{State, StateChange};
 use self::tables::{BatchKey, Inbound, Outbound};
 use crate::dialect::quirk::{Quirk, Tally};
 use crate::era::caps::{ClientCaps, ServerCaps};
-use crate::era::{Era, Handshake, Revision, gates};
+use crate::era::{Era, Handshake, Readiness, Revision, gates};
 use crate::finding::{Finding, Findings, Rule, Strictness, excerpt};
 use crate::jsonrpc::envelope::{self, Decoded, Envelope, Shape, Violation};
 use crate::jsonrpc::id::CallId;
@@ -469,6 +469,11 @@ impl Session {
         } else {
             Delivery::Unknown
         }
+    }
+
+    /// Server: the legacy client, once it may be told things.
+    fn ready_peer(&self) -> Option<&Handshake> {
+        self.shaken.as_ref().filter(|shaken| shaken.readiness == Readiness::Told)
     }
 
     /// Client: the era is settled and modern.

@@ -13,7 +13,7 @@ impl Session {
     pub(super) fn note_to_server(&mut self, note: Note) {
         let note = self.standard(note);
         match note.method {
-            Method::Initialized => {}
+            Method::Initialized => self.peer_is_ready(),
             Method::Cancelled => self.cancelled_by_client(&note),
             Method::Progress => self.progressed(&note.params),
             Method::RootsListChanged | Method::TasksStatus => self.event(Event::Noted(note)),

@@ -16,13 +16,13 @@ use crate::dialect::quirk::Quirk;
 use crate::dialect::tutorial;
 use crate::era::caps::ClientCaps;
 use crate::era::gates::UnreadId;
-use crate::era::{self, Era, Revision, gates};
+use crate::era::{self, Era, Readiness, Revision, gates};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::write;
-use crate::method::Method;
+use crate::method::{Kind, Method, Sender};
 use crate::moment::Moment;
 
 impl Session {
@@ -38,7 +38,9 @@ impl Session {
         if tutorial::is_shutdown(&call.method) && self.config.dialect.grants(Quirk::ShutdownHeard) {
             return self.peer_leaves(lane, call, batch);
         }
-        let admitted = if call.params.meta(MetaKey::ProtocolVersion).is_some() {
+        // To a server of legacy revisions only, the modern metadata is an unknown key like any other.
+        let modern = self.config.revisions.newest(Era::Modern).is_some();
+        let admitted = if modern && call.params.meta(MetaKey::ProtocolVersion).is_some() {
             self.admit_modern(&call, batch)
         } else {
             self.admit_legacy(&call, batch)
@@ -82,8 +84,15 @@ impl Session {
                 Err(Fault::new(code::INVALID_REQUEST, "the session is initialized already"))
             }
             // A legacy client may see whether we live before it says hello.
-            (Method::Ping, revision) => Ok((revision.unwrap_or(Revision::LATEST_LEGACY), None)),
-            (_, Some(revision)) => Ok((revision, self.log_level)),
+            (Method::Ping, Some(revision)) => Ok((revision, None)),
+            (Method::Ping, None) if self.config.revisions.newest(Era::Legacy).is_some() => {
+                Ok((Revision::LATEST_LEGACY, None))
+            }
+            (_, Some(revision)) => {
+                // A client that calls has gone on, whether it said so or not.
+                self.peer_is_ready();
+                Ok((revision, self.log_level))
+            }
             (_, None) if self.config.dialect.grants(Quirk::NoOpening) => {
                 self.granted(Quirk::NoOpening);
                 Ok((Revision::LATEST_LEGACY, None))
@@ -107,7 +116,9 @@ impl Session {
         revision: Revision,
         level: Option<LogLevel>,
     ) {
-        let known = revision.has(&call.method) && self.config.dialect.speaks(&call.method);
+        // Calls that flow the other way, and notes with an id, are no methods of a server.
+        let foreign = call.method.sender() == Some(Sender::Server) || call.method.kind() == Some(Kind::Note);
+        let known = !foreign && revision.has(&call.method) && self.config.dialect.speaks(&call.method);
         if !known || self.server.lacks(&call.method).is_some() {
             let fault = Fault::method_not_found(call.method.name());
             return self.reply(lane, batch, Some(call.id), revision, Err(fault));
@@ -199,6 +210,13 @@ impl Session {
                 self.reply(lane, None, Some(call.id), revision, Ok(result));
             }
             Err(fault) => self.reply_as_is(lane, None, call.id, Revision::LATEST_MODERN, fault),
+        }
+    }
+
+    /// The client went on after the handshake.
+    pub(super) fn peer_is_ready(&mut self) {
+        if let Some(shaken) = &mut self.shaken {
+            shaken.readiness = Readiness::Told;
         }
     }
 

@@ -280,13 +280,7 @@ impl Bench {
         self.call(ticket, Method::ToolsCall, Some(json!({"name": "echo", "arguments": {}})), options);
     }
 
-    pub(crate) fn call(
-        &mut self,
-        ticket: u64,
-        method: Method,
-        params: Option<Value>,
-        options: CallOptions,
-    ) {
+    pub(crate) fn call(&mut self, ticket: u64, method: Method, params: Option<Value>, options: CallOptions) {
         let params = params.map(|params| raw(&params));
         self.local(Command::Call(NewCall { ticket: Ticket(ticket), method, params, options }));
     }
