@@ -66,14 +66,14 @@ impl Probe {
     #[must_use]
     pub fn judge(self, evidence: Evidence<'_>) -> Next {
         match evidence {
-            Evidence::Silence => self.fall_back(Vec::new()),
+            Evidence::Silence => self.fall_back(|| Cause::OpenTimeout),
             Evidence::Fault(fault) => self.judge_fault(fault),
             Evidence::Result(result) => match serde_json::from_slice::<WireDiscover<'_>>(result) {
                 Ok(wire) => self.choose(&wire.supported_versions, || {
                     result.slice_ref(wire.capabilities.get().as_bytes())
                 }),
                 // A result, but not of this method: a lenient legacy server.
-                Err(_) => self.fall_back(Vec::new()),
+                Err(_) => self.fall_back(|| no_common(&[])),
             },
         }
     }
@@ -103,14 +103,15 @@ impl Probe {
                 }
             }
             code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Next::Fail(Cause::OpenRefused(fault.clone())),
-            _ => self.fall_back(Vec::new()),
+            _ => self.fall_back(|| Cause::OpenRefused(fault.clone())),
         }
     }
 
-    fn fall_back(self, theirs: Vec<Box<str>>) -> Next {
+    /// The handshake, or, for who has none, the reason why the modern era is not there.
+    fn fall_back(self, otherwise: impl FnOnce() -> Cause) -> Next {
         match self.ours.newest(Era::Legacy) {
             Some(_) => Next::Handshake,
-            None => Next::Fail(Cause::NoCommonRevision { theirs }),
+            None => Next::Fail(otherwise()),
         }
     }
 

@@ -34,6 +34,7 @@ impl Session {
         if self.state != State::Disconnected {
             return;
         }
+        self.forget_peer();
         self.become_state(State::Connecting, None);
         if self.config.role == Role::Server {
             return self.become_state(State::Ready, None);
@@ -46,6 +47,17 @@ impl Session {
             (EraChoice::Auto | EraChoice::Modern, Some(revision)) => self.probe(revision),
             (EraChoice::Auto | EraChoice::Legacy, _) => self.shake_hands(),
             (EraChoice::Modern, None) => self.end(Cause::NoCommonRevision { theirs: Vec::new() }),
+        }
+    }
+
+    /// A new link is a new peer until it shows otherwise. Only ids and findings go on.
+    fn forget_peer(&mut self) {
+        self.opening = Opening::default();
+        (self.revision, self.shaken) = (None, None);
+        (self.sent, self.written, self.noise) = (0, 0, 0);
+        match self.config.role {
+            Role::Client => self.server = ServerCaps::default(),
+            Role::Server => self.log_level = None,
         }
     }
 
@@ -152,6 +164,9 @@ impl Session {
         let greeting = self.opening.greeting.clone();
         self.event(Event::Opened { revision, greeting });
         self.become_state(State::Ready, None);
+        if let Some(level) = self.log_level {
+            self.set_level(level);
+        }
     }
 
     /// A server that refuses the handshake by naming revisions is modern after all.

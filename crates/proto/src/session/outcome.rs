@@ -164,6 +164,9 @@ impl fmt::Display for Cause {
             Self::Stalled => f.write_str("the peer does not take our bytes"),
             Self::Violated(rule) => write!(f, "the peer broke the protocol: {}", rule.clause()),
             Self::OpenTimeout => f.write_str("the peer did not answer the handshake in time"),
+            Self::NoCommonRevision { theirs } if theirs.is_empty() => {
+                f.write_str("no common revision; the peer names none")
+            }
             Self::NoCommonRevision { theirs } => {
                 write!(f, "no common revision; the peer speaks {}", theirs.join(", "))
             }
