@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 
 use super::gates::{Elicitation, gates};
 use super::revision::Revision;
+use crate::jsonrpc::object::Object;
 use crate::method::Method;
 use crate::session::event::Ask;
 
@@ -96,7 +97,7 @@ impl ServerCaps {
     /// From a capabilities object; one that cannot be read declares nothing.
     #[must_use]
     pub fn read(object: &[u8]) -> Self {
-        let wire: WireServer = serde_json::from_slice(object).unwrap_or_default();
+        let Object(wire) = serde_json::from_slice::<Object<WireServer>>(object).unwrap_or_default();
         Self {
             tools: wire.tools,
             prompts: wire.prompts,
@@ -144,7 +145,7 @@ impl ClientCaps {
     /// From a capabilities object; one that cannot be read declares nothing.
     #[must_use]
     pub fn read(object: &[u8]) -> Self {
-        let wire: WireClient = serde_json::from_slice(object).unwrap_or_default();
+        let Object(wire) = serde_json::from_slice::<Object<WireClient>>(object).unwrap_or_default();
         let elicitation = wire.elicitation;
         let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
         Self {

@@ -10,6 +10,7 @@ use super::revision::{Era, Revision};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::Params;
 use crate::jsonrpc::fault::Fault;
+use crate::jsonrpc::object::Object;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::write;
 use crate::method::Method;
@@ -160,7 +161,7 @@ pub(crate) fn read_initialize_result(result: &Bytes) -> Option<(String, Bytes)> 
         #[serde(borrow)]
         capabilities: Option<&'a RawValue>,
     }
-    let wire: Wire<'_> = serde_json::from_slice(result).ok()?;
+    let Object(wire) = serde_json::from_slice::<Object<Wire<'_>>>(result).ok()?;
     let capabilities =
         wire.capabilities.map_or_else(|| Bytes::from_static(b"{}"), |c| result.slice_ref(c.get().as_bytes()));
     Some((wire.protocol_version, capabilities))

@@ -12,6 +12,7 @@ use super::revision::{Era, Revision};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
 use crate::jsonrpc::fault::{Fault, code};
+use crate::jsonrpc::object::Object;
 use crate::jsonrpc::splice::{Edit, member_of, splice};
 use crate::jsonrpc::write;
 use crate::method::{Kind, Method, Sender};
@@ -240,7 +241,7 @@ struct WireResult<'a> {
 
 /// Done, or in need of input, or neither.
 pub(super) fn unseal(method: &Method, result: Bytes, config: &Config) -> Unsealed {
-    let Ok(wire) = serde_json::from_slice::<WireResult<'_>>(&result) else {
+    let Ok(Object(wire)) = serde_json::from_slice::<Object<WireResult<'_>>>(&result) else {
         return Unsealed::Broken(Rule::ResultType);
     };
     match wire.result_type.as_deref() {
@@ -270,12 +271,12 @@ fn read_asks(requests: Option<&RawValue>, state: Option<Box<str>>, max: usize) -
             Unsealed::Broken(Rule::ResultShape)
         };
     };
-    let Ok(entries) = serde_json::from_str::<Entries<Entry<'_>>>(requests.get()) else {
+    let Ok(entries) = serde_json::from_str::<Entries<Object<Entry<'_>>>>(requests.get()) else {
         return Unsealed::Broken(Rule::ResultShape);
     };
     let mut names = HashSet::new();
     let mut asks = Vec::with_capacity(entries.0.len().min(max));
-    for (name, entry) in entries.0 {
+    for (name, Object(entry)) in entries.0 {
         let method = Method::parse(&entry.method);
         if !method.is_ask() || !names.insert(name.clone()) || asks.len() == max {
             return Unsealed::Broken(Rule::ResultShape);

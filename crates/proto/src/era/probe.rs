@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::revision::{Era, Revision, Revisions};
 use crate::jsonrpc::fault::{Fault, code};
+use crate::jsonrpc::object::Object;
 use crate::session::event::Cause;
 
 /// What the probe brought.
@@ -68,8 +69,8 @@ impl Probe {
         match evidence {
             Evidence::Silence => self.fall_back(|| Cause::OpenTimeout),
             Evidence::Fault(fault) => self.judge_fault(fault),
-            Evidence::Result(result) => match serde_json::from_slice::<WireDiscover<'_>>(result) {
-                Ok(wire) => self.choose(&wire.supported_versions, || {
+            Evidence::Result(result) => match serde_json::from_slice::<Object<WireDiscover<'_>>>(result) {
+                Ok(Object(wire)) => self.choose(&wire.supported_versions, || {
                     result.slice_ref(wire.capabilities.get().as_bytes())
                 }),
                 // A result, but not of this method: a lenient legacy server.
@@ -93,8 +94,8 @@ impl Probe {
                 let theirs = fault
                     .data
                     .as_ref()
-                    .and_then(|data| serde_json::from_slice::<WireUnsupported>(data).ok())
-                    .map_or_else(Vec::new, |wire| wire.supported);
+                    .and_then(|data| serde_json::from_slice::<Object<WireUnsupported>>(data).ok())
+                    .map_or_else(Vec::new, |wire| wire.0.supported);
                 match self.common(&theirs, Era::Modern) {
                     Some(revision) if !self.retried => Next::Retry(revision),
                     // Choosing a revision that the server names is no fall-back.

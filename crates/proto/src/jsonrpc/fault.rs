@@ -7,6 +7,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::object::Object;
+
 /// The codes of the specification, and nothing of our own in its ranges.
 pub mod code {
     /// Unreadable JSON.
@@ -104,7 +106,7 @@ impl Fault {
             #[serde(borrow, default)]
             data: Option<&'a RawValue>,
         }
-        let wire: Wire<'_> = serde_json::from_slice(raw).ok()?;
+        let Object(wire) = serde_json::from_slice::<Object<Wire<'_>>>(raw).ok()?;
         Some(Self {
             code: wire.code.as_i64()?,
             message: Cow::Owned(wire.message.into_owned()),
@@ -143,9 +145,14 @@ mod tests {
 
     #[test]
     fn odd_error_objects_are_not_faults() {
-        for raw in
-            [r#"{"code":"x","message":"m"}"#, r#"{"code":1.5,"message":"m"}"#, r#"{"code":1}"#, "[]", "null"]
-        {
+        for raw in [
+            r#"{"code":"x","message":"m"}"#,
+            r#"{"code":1.5,"message":"m"}"#,
+            r#"{"code":1}"#,
+            "[]",
+            r#"[1,"m"]"#,
+            "null",
+        ] {
             assert_eq!(Fault::parse(&Bytes::from_static(raw.as_bytes())), None, "{raw}");
         }
     }

@@ -76,13 +76,17 @@ impl CallId {
         }
     }
 
-    /// The id with its type changed, number to string or back, where that is possible.
+    /// The id that was meant, if this one is a number as a string, the reverse, or an integer with a
+    /// fraction of zero.
     #[must_use]
     pub fn coerced(&self) -> Option<Self> {
         match &self.0 {
             Repr::Number(n) => Some(Self::text(&n.to_string())),
             other => {
-                let inner = other.bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+                let inner = match other.bytes().strip_prefix(b"\"") {
+                    Some(text) => text.strip_suffix(b"\"")?,
+                    None => whole_part(other.bytes())?,
+                };
                 canonical(inner).map(|n| Self(Repr::Number(n)))
             }
         }
@@ -129,6 +133,12 @@ impl Repr {
             Self::Long(text) => text,
         }
     }
+}
+
+/// `2` of `2.0`.
+fn whole_part(number: &[u8]) -> Option<&[u8]> {
+    let dot = memchr::memchr(b'.', number)?;
+    number[dot + 1..].iter().all(|digit| *digit == b'0').then_some(&number[..dot])
 }
 
 /// The integer, when `text` is exactly how we would write it.

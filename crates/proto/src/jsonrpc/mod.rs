@@ -4,6 +4,7 @@
 pub mod envelope;
 pub mod fault;
 pub mod id;
+pub(crate) mod object;
 mod params;
 pub mod scan;
 pub mod splice;

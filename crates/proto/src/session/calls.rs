@@ -171,10 +171,11 @@ impl Session {
 
     /// A reply arrived.
     pub(super) fn replied(&mut self, reply: Reply) {
-        let Some(id) = self.claimed(&reply) else { return };
+        // Without a handshake we called nobody: this is a modern client, and those never reply.
         if self.config.role == Role::Server && self.shaken.is_none() {
             return self.find(Rule::ClientReply, reply.id, String::new());
         }
+        let Some(id) = self.claimed(&reply) else { return };
         let Some(pending) = self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones) else {
             return;
         };

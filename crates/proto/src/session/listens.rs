@@ -19,6 +19,7 @@ use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::object::Object;
 use crate::method::Method;
 
 /// Server: what the peer listens to.
@@ -59,7 +60,7 @@ struct WireFilter {
 
 #[derive(Deserialize)]
 struct WireListen {
-    notifications: WireFilter,
+    notifications: Object<WireFilter>,
 }
 
 #[derive(Deserialize)]
@@ -98,7 +99,7 @@ fn filter(interest: &Interest) -> Value {
 impl Session {
     pub(super) fn peer_listens(&mut self, lane: LaneId, call: Call, revision: Revision) {
         let wanted = match call.params.decode::<WireListen>() {
-            Ok(wire) => Interest::from(wire.notifications),
+            Ok(wire) => Interest::from(wire.notifications.0),
             Err(error) => {
                 let fault = Fault::invalid_params(format!("params.notifications: {error}"));
                 return self.reply(lane, None, Some(call.id), revision, Err(fault));
@@ -288,7 +289,7 @@ impl Session {
         let Some(ticket) = self.listen_of(note) else {
             return self.find(Rule::ListenUnknown, None, note.method.to_string());
         };
-        let honoured = note.params.decode::<WireListen>().map(|wire| Interest::from(wire.notifications));
+        let honoured = note.params.decode::<WireListen>().map(|wire| Interest::from(wire.notifications.0));
         if let (Ok(honoured), Some(listen)) = (honoured, self.heard.listens.get_mut(&ticket)) {
             listen.interest = honoured;
         }
