@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::Session;
-use super::event::{Ask, AskKey, CallOptions, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Ticket};
+use super::event::{
+    Ask, AskKey, CallOptions, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Ticket,
+};
 use super::tables::{Pending, Purpose};
 use crate::era::{self, Revision};
 use crate::finding::Rule;
@@ -52,9 +54,10 @@ struct AskRound {
 }
 
 impl PendingAsks {
-    /// Is anybody being asked? Then silence on the wire is no reason to give up.
-    pub(super) fn any(&self) -> bool {
-        !self.open.is_empty()
+    /// Does a legacy server wait for an answer? Then its silence is no reason to give up. A modern one
+    /// waits for nothing: the call that asks is not in flight.
+    pub(super) fn hold_server_up(&self) -> bool {
+        self.open.values().any(|origin| matches!(origin, Origin::Call { .. }))
     }
 
     pub(super) fn earliest_deadline(&self) -> Option<Moment> {
@@ -175,11 +178,11 @@ impl Session {
     pub(super) fn answer_ask(&mut self, ask: AskKey, outcome: Result<Bytes, Fault>) {
         match self.asks.open.remove(&ask) {
             None => {}
-            Some(Origin::Call { lane, id }) => self.reply_to_server(lane, id, outcome),
+            Some(Origin::Call { lane, id }) => {
+                self.reply_to_server(lane, id, outcome);
+                self.resume_idle();
+            }
             Some(Origin::Round { ticket, name }) => self.collect(ticket, name, outcome),
-        }
-        if !self.asks.any() {
-            self.resume_idle();
         }
     }
 
@@ -256,6 +259,7 @@ impl Session {
         let Some(ask) = found else { return false };
         self.asks.open.remove(&ask);
         self.event(Event::AskWithdrawn { ask });
+        self.resume_idle();
         true
     }
 
@@ -282,18 +286,20 @@ impl Session {
     }
 
     /// The link is gone: nobody wants the answers.
-    pub(super) fn withdraw_asks(&mut self) {
+    pub(super) fn withdraw_asks(&mut self, cause: &Cause) {
         for (ask, _) in std::mem::take(&mut self.asks.open) {
             self.event(Event::AskWithdrawn { ask });
         }
         for (ticket, _) in std::mem::take(&mut self.asks.rounds) {
-            let cause = super::event::Cause::ClosedByPeer;
-            self.settle(ticket, Outcome::Lost { cause, delivery: Delivery::Sent });
+            self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent });
         }
     }
 
-    /// Nobody is being asked any more: silence counts again, from now on.
+    /// Once the server waits for nobody any more, its silence counts again, from now on.
     fn resume_idle(&mut self) {
+        if self.asks.hold_server_up() {
+            return;
+        }
         let (now, default) = (self.now, self.config.limits.call_idle_timeout);
         for id in self.outbound.ids() {
             if let Some(pending) = self.outbound.get_mut(id)

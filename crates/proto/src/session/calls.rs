@@ -339,7 +339,7 @@ impl Session {
 
     /// Calls whose time is up.
     pub(super) fn calls_due(&mut self) {
-        let paused = self.asks.any();
+        let paused = self.asks.hold_server_up();
         for id in self.outbound.ids() {
             let now = self.now;
             let Some(pending) = self.outbound.get_mut(id) else { continue };
@@ -375,7 +375,7 @@ impl Session {
     }
 
     pub(super) fn earliest_call_deadline(&self) -> Option<Moment> {
-        let paused = self.asks.any();
+        let paused = self.asks.hold_server_up();
         let calls = self.outbound.iter().flat_map(|(_, pending)| {
             let idle = if paused { None } else { pending.idle };
             [idle, pending.total]

@@ -235,8 +235,8 @@ impl Session {
         }
     }
 
-    /// A frame that is no message. A server owes an answer to what may have been a call; a client
-    /// owes none, but the call it was meant for must not hang.
+    /// A frame that is no message. A server owes an answer to what may have been a call; a client owes
+    /// none. The call of ours that it may have been meant for must not hang.
     fn violated(&mut self, lane: LaneId, violation: Violation, piece: Box<str>, batch: Option<BatchKey>) {
         let unreadable =
             matches!(violation.rule, Rule::Syntax | Rule::NotUtf8) && violation.shape == Shape::Unknown;
@@ -246,17 +246,13 @@ impl Session {
         if self.noise > self.config.limits.noise_lines {
             return self.end(Cause::Violated(rule));
         }
-        match (self.config.role, violation.shape) {
-            (Role::Server, Shape::Call | Shape::Unknown) => {
+        let ours = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
+        match (violation.shape, ours) {
+            (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
+            (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
                 let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
                 let fault = violation.fault();
                 self.reply_unread(lane, batch, violation.id, revision, fault);
-            }
-            (Role::Client, Shape::Reply | Shape::Unknown) => {
-                let id = violation.id.as_ref().and_then(CallId::as_number);
-                if let Some(id) = id {
-                    self.settle_violated(id, violation);
-                }
             }
             _ => {}
         }
@@ -412,7 +408,7 @@ impl Session {
             self.withdraw(key, &cause.to_string());
         }
         self.lose_calls(cause);
-        self.withdraw_asks();
+        self.withdraw_asks(cause);
         self.standing = Standing::default();
         self.lose_listens(cause);
         self.batches = Batches::default();

@@ -1,6 +1,6 @@
 //! Server: answering the peer's calls. The era is picked per call and remembered with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -269,11 +269,11 @@ impl Session {
             Era::Legacy => self.shaken.as_ref().map_or_else(Bytes::new, |shaken| shaken.capabilities.clone()),
         };
         let caps = ClientCaps::read(&caps);
-        if !method.may_ask() {
-            return self.finish(key, Err(Fault::internal(format!("{method} cannot ask for input"))));
-        }
         if rounds > max_rounds {
             return self.finish(key, Err(Fault::internal("the call asked for input too often")));
+        }
+        if let Some(mistake) = impossible(&method, &asks, self.config.limits.asks_per_round) {
+            return self.finish(key, Err(Fault::internal(mistake)));
         }
         if let Some(required) = asks.entries.iter().find_map(|(_, ask)| caps.lacks(ask, revision)) {
             return self.finish(key, Err(Fault::missing_capability(&required)));
@@ -494,6 +494,24 @@ impl Session {
     pub(super) fn send_note(&mut self, lane: LaneId, method: Method, params: Option<Bytes>) {
         let params = params.map_or_else(Params::none, Params::outgoing);
         self.send(lane, Outgoing::One(Envelope::Note(Note { method, params })), false);
+    }
+}
+
+/// Asks that no client could answer: a mistake of the handler.
+fn impossible(method: &Method, asks: &Asks, max: usize) -> Option<&'static str> {
+    let names: HashSet<_> = asks.entries.iter().map(|(name, _)| name).collect();
+    if !method.may_ask() {
+        Some("a call of this method cannot ask for input")
+    } else if asks.entries.is_empty() && asks.state.is_none() {
+        Some("the call asked for nothing")
+    } else if names.len() < asks.entries.len() {
+        Some("two asks have the same name")
+    } else if asks.entries.iter().any(|(_, ask)| !ask.method.is_ask()) {
+        Some("an ask is neither elicitation nor sampling nor roots")
+    } else if asks.entries.len() > max {
+        Some("too many asks in one round")
+    } else {
+        None
     }
 }
 

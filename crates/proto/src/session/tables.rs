@@ -239,6 +239,10 @@ impl Outbound {
         self.tickets.get(&ticket.0).copied()
     }
 
+    pub(super) fn has(&self, id: i64) -> bool {
+        self.pending.contains_key(&id)
+    }
+
     pub(super) fn get_mut(&mut self, id: i64) -> Option<&mut Pending> {
         self.pending.get_mut(&id)
     }
