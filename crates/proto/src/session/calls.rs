@@ -270,10 +270,7 @@ impl Session {
                     Fault::internal(format!("the client's answer was malformed: {}", violation.rule.id()));
                 self.ask_answered(key, name, Err(fault));
             }
-            Purpose::Subscribe(ticket) => {
-                self.drop_listen(ticket);
-                self.settle(ticket, Outcome::Violated(violation));
-            }
+            Purpose::Subscribe(ticket) => self.end_legacy_listen(ticket, Outcome::Violated(violation)),
             Purpose::Farewell => self.left(),
             Purpose::Errand => {}
         }
@@ -363,9 +360,12 @@ impl Session {
         let delivery = self.delivery(pending.frame, pending.progress.is_some());
         let after = self.now.since(pending.started);
         match pending.purpose {
-            Purpose::Call(ticket) | Purpose::Listen(ticket) | Purpose::Subscribe(ticket) => {
+            Purpose::Call(ticket) | Purpose::Listen(ticket) => {
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::TimedOut { deadline, after, delivery });
+            }
+            Purpose::Subscribe(ticket) => {
+                self.end_legacy_listen(ticket, Outcome::TimedOut { deadline, after, delivery });
             }
             Purpose::Ask { key, name } => {
                 self.ask_answered(key, name, Err(Fault::internal("the client did not answer in time")));

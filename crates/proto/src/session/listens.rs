@@ -273,11 +273,10 @@ impl Session {
 
     /// A legacy subscribe call was answered.
     pub(super) fn subscribed(&mut self, ticket: Ticket, outcome: Result<Bytes, Fault>) {
-        let Some(listen) = self.heard.listens.get_mut(&ticket) else { return };
         if let Err(fault) = outcome {
-            self.heard.listens.remove(&ticket);
-            return self.settle(ticket, Outcome::Fault(fault));
+            return self.end_legacy_listen(ticket, Outcome::Fault(fault));
         }
+        let Some(listen) = self.heard.listens.get_mut(&ticket) else { return };
         listen.subscribing = listen.subscribing.saturating_sub(1);
         if listen.subscribing == 0 {
             self.acknowledge(ticket);
@@ -350,7 +349,8 @@ impl Session {
     pub(super) fn listen_torn_down(&mut self, id: i64) -> bool {
         let Some(pending) = self.outbound.get_mut(id) else { return false };
         let Purpose::Listen(ticket) = pending.purpose else { return false };
-        self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones);
+        // Servers may send the result as well: that one is late, not a second one.
+        self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones);
         self.listen_ended(ticket, Ok(Bytes::from_static(b"{}")));
         true
     }
@@ -361,11 +361,18 @@ impl Session {
 
     /// Ends a listen of ours that no call of ours carries.
     pub(super) fn cancel_legacy_listen(&mut self, ticket: Ticket, reason: Cow<'static, str>) -> bool {
-        if self.is_modern() {
+        if self.is_modern() || !self.heard.listens.contains_key(&ticket) {
             return false;
         }
-        let Some(listen) = self.heard.listens.remove(&ticket) else { return false };
-        let Some(revision) = self.revision else { return false };
+        self.end_legacy_listen(ticket, Outcome::Cancelled { reason, delivery: Delivery::Sent });
+        true
+    }
+
+    /// A legacy listen ends, once: what was subscribed for it alone is given back.
+    pub(super) fn end_legacy_listen(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Some(listen) = self.heard.listens.remove(&ticket) else { return };
+        self.settle(ticket, outcome);
+        let Some(revision) = self.revision else { return };
         let others: BTreeSet<_> =
             self.heard.listens.values().flat_map(|l| l.interest.uris.iter().cloned()).collect();
         for uri in listen.interest.uris.iter().filter(|uri| !others.contains(*uri)) {
@@ -378,8 +385,6 @@ impl Session {
                 revision,
             );
         }
-        self.settle(ticket, Outcome::Cancelled { reason, delivery: Delivery::Sent });
-        true
     }
 
     /// Listens that no call carries end with the link too.
