@@ -8,9 +8,10 @@ use bytes::Bytes;
 use super::Session;
 use super::config::Role;
 use super::event::{
-    Ask, CallKey, CallOptions, Cause, Deadline, Event, LaneId, LogLevel, NewCall, Outcome, Outgoing,
-    Progress, Refusal, Ticket, Wanted,
+    Ask, CallKey, CallOptions, Cause, Deadline, LaneId, LogLevel, NewCall, Outcome, Outgoing, Refusal,
+    Ticket, Wanted,
 };
+use super::progress::Pace;
 use super::state::State;
 use super::tables::{Grave, Pending, Purpose};
 use crate::era::caps::ClientCaps;
@@ -128,7 +129,7 @@ impl Session {
             idle,
             total,
             rounds,
-            progress: None,
+            pace: Pace::default(),
         };
         self.outbound.insert(id, pending);
         id
@@ -176,9 +177,11 @@ impl Session {
             return self.find(Rule::ClientReply, reply.id, String::new());
         }
         let Some(id) = self.claimed(&reply) else { return };
-        let Some(pending) = self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones) else {
+        let Some(mut pending) = self.outbound.remove(id, Grave::Answered, self.config.limits.tombstones)
+        else {
             return;
         };
+        self.tell_held(&mut pending);
         match pending.purpose.clone() {
             Purpose::Call(ticket) => self.call_replied(ticket, pending, reply.outcome),
             Purpose::Probe => self.probe_replied(&reply.outcome),
@@ -289,7 +292,7 @@ impl Session {
         };
         self.drop_listen(ticket);
         self.send_cancel(id, &reason);
-        let delivery = self.delivery(pending.frame, pending.progress.is_some());
+        let delivery = self.delivery(pending.frame, pending.pace.is_known());
         self.settle(ticket, Outcome::Cancelled { reason, delivery });
     }
 
@@ -357,7 +360,7 @@ impl Session {
             return;
         };
         self.send_cancel(id, "timed out");
-        let delivery = self.delivery(pending.frame, pending.progress.is_some());
+        let delivery = self.delivery(pending.frame, pending.pace.is_known());
         let after = self.now.since(pending.started);
         match pending.purpose {
             Purpose::Call(ticket) | Purpose::Listen(ticket) => {
@@ -383,41 +386,11 @@ impl Session {
         calls.chain([self.asks.earliest_deadline()]).flatten().min()
     }
 
-    /// The peer tells how far a call of ours has come.
-    pub(super) fn progressed(&mut self, params: &Params) {
-        let Some((token, progress)) = super::notes::read_progress(params) else {
-            return self.find(Rule::ParamsShape, None, Method::Progress.to_string());
-        };
-        let id = token.as_number().filter(|id| self.outbound.get_mut(*id).is_some());
-        let Some(id) = id else {
-            return self.find(Rule::ProgressUnknown, None, token.to_string());
-        };
-        let (now, default) = (self.now, self.config.limits.call_idle_timeout);
-        let Some(pending) = self.outbound.get_mut(id) else { return };
-        let stuck = pending.progress.is_some_and(|last| progress.progress <= last);
-        pending.progress = Some(progress.progress);
-        // Progress puts off the idle deadline, never the total one.
-        if pending.idle.is_some() {
-            pending.idle = Some(now + pending.options.idle.unwrap_or(default));
-        }
-        let purpose = pending.purpose.clone();
-        if stuck {
-            self.find(Rule::ProgressStuck, Some(CallId::from(id)), progress.progress.to_string());
-        }
-        if let Purpose::Call(ticket) = purpose {
-            self.tell_progress(ticket, progress);
-        }
-    }
-
-    fn tell_progress(&mut self, ticket: Ticket, progress: Progress) {
-        self.event(Event::Progressed { ticket, progress });
-    }
-
     /// Every call of ours ends with the link, and says whether it may have been executed.
     pub(super) fn lose_calls(&mut self, cause: &Cause) {
         for id in self.outbound.ids() {
             let Some(pending) = self.outbound.remove(id, Grave::GivenUp, 1) else { continue };
-            let delivery = self.delivery(pending.frame, pending.progress.is_some());
+            let delivery = self.delivery(pending.frame, pending.pace.is_known());
             if let Purpose::Call(ticket) | Purpose::Listen(ticket) = pending.purpose {
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery });

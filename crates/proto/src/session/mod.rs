@@ -5,9 +5,11 @@
 //! refuses to read: the reply it waits for may be behind the call it would refuse.
 //!
 //! This file dispatches. `serve` answers the peer's calls, `calls` makes ours, `opening` settles the
-//! era, `asks` and `listens` do what their names say, `tables` remembers who waits for what.
+//! era, `asks`, `listens`, `progress` and `batches` do what their names say, `tables` remembers who waits
+//! for what.
 
 mod asks;
+mod batches;
 mod calls;
 pub mod config;
 mod edge;
@@ -16,6 +18,7 @@ mod listens;
 mod notes;
 mod opening;
 mod outcome;
+mod progress;
 pub mod replay;
 mod serve;
 pub mod state;
@@ -27,13 +30,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::asks::PendingAsks;
+use self::batches::Batches;
 use self::config::{Config, Role};
 use self::event::{
     CallKey, Cause, Command, Delivery, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket,
 };
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
-use self::serve::Batches;
 use self::state::{State, StateChange};
 use self::tables::{BatchKey, Inbound, Outbound};
 use crate::dialect::quirk::{Quirk, Tally};

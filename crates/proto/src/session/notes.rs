@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{Event, Progress};
+use super::event::Event;
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Note, Param, Params};
 use crate::jsonrpc::id::CallId;
@@ -86,17 +86,4 @@ fn reason_of(params: &Params) -> String {
         reason: Option<String>,
     }
     params.decode::<Wire>().ok().and_then(|wire| wire.reason).unwrap_or_default()
-}
-
-/// A progress note: the token as an id (it has the same two types) and how far it is.
-pub(super) fn read_progress(params: &Params) -> Option<(CallId, Progress)> {
-    #[derive(Deserialize)]
-    struct Wire {
-        progress: f64,
-        total: Option<f64>,
-        message: Option<String>,
-    }
-    let token = CallId::parse(&params.get(Param::ProgressToken)?, usize::MAX).ok()?;
-    let wire: Wire = params.decode().ok()?;
-    Some((token, Progress { progress: wire.progress, total: wire.total, message: wire.message }))
 }

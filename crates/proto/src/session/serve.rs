@@ -1,17 +1,15 @@
 //! Server: answering the peer's calls. The era is picked per call and remembered with it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{
-    Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Progress, Wanted,
-};
+use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing};
+use super::progress::{self, Pace};
 use super::state::State;
-use super::tables::{BatchKey, Pace, Purpose, Round, Running};
+use super::tables::{BatchKey, Purpose, Round, Running};
 use crate::dialect::quirk::Quirk;
 use crate::dialect::tutorial;
 use crate::era::caps::ClientCaps;
@@ -23,7 +21,6 @@ use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::write;
 use crate::method::{Kind, Method, Sender};
-use crate::moment::Moment;
 
 impl Session {
     /// A call arrived: refuse it, answer it here, or hand it to our side.
@@ -91,7 +88,7 @@ impl Session {
             (_, Some(revision)) => {
                 // A client that calls has gone on, whether it said so or not.
                 self.peer_is_ready();
-                Ok((revision, self.log_level))
+                Ok((revision, self.legacy_level()))
             }
             (_, None) if self.config.dialect.grants(Quirk::NoOpening) => {
                 self.granted(Quirk::NoOpening);
@@ -160,8 +157,7 @@ impl Session {
             Ok(answers) => answers,
             Err(fault) => return self.reply(lane, batch, Some(call.id), revision, Err(fault)),
         };
-        let progress =
-            if call.params.meta(MetaKey::ProgressToken).is_some() { Wanted::Yes } else { Wanted::No };
+        let progress = progress::wanted(&call.params);
         let running = Running {
             call: call.clone(),
             lane,
@@ -248,7 +244,7 @@ impl Session {
     }
 
     fn finish(&mut self, key: CallKey, outcome: Result<Bytes, Fault>) {
-        self.release_held(key);
+        self.send_held(key);
         let Some(running) = self.inbound.remove(key) else { return };
         self.drop_asks_of(key);
         let Running { call, lane, revision, batch, .. } = running;
@@ -318,8 +314,7 @@ impl Session {
         let Some(running) = self.inbound.get_mut(key) else { return };
         let Some(round) = running.round.take() else { return };
         let call = running.call.clone();
-        let progress =
-            if call.params.meta(MetaKey::ProgressToken).is_some() { Wanted::Yes } else { Wanted::No };
+        let progress = progress::wanted(&call.params);
         running.answers.clone_from(&round.answers);
         let (revision, log_level) = (running.revision, running.log_level);
         self.event(Event::Called(Called {
@@ -332,83 +327,9 @@ impl Session {
         }));
     }
 
-    /// Progress of a running call: only if wanted, only upwards, only so often.
-    pub(super) fn progress(&mut self, key: CallKey, progress: Progress) {
-        let (now, max) = (self.now, self.config.limits.progress_per_second);
-        let Some(running) = self.inbound.get_mut(key) else { return };
-        if running.call.params.meta(MetaKey::ProgressToken).is_none() || !progress.progress.is_finite() {
-            return;
-        }
-        let pace = &mut running.pace;
-        if pace.last.is_some_and(|last| progress.progress <= last) {
-            return;
-        }
-        pace.last = Some(progress.progress);
-        if now.since(pace.window) >= Duration::from_secs(1) {
-            pace.window = now;
-            pace.sent = 0;
-        }
-        if pace.sent >= max {
-            pace.held = Some(progress);
-            let due = pace.window + Duration::from_secs(1);
-            return self.ring_by(due);
-        }
-        pace.sent += 1;
-        pace.held = None;
-        self.send_progress(key, &progress);
-    }
-
-    fn send_progress(&mut self, key: CallKey, progress: &Progress) {
-        let Some(running) = self.inbound.get_mut(key) else { return };
-        let Some(token) = running.call.params.meta(MetaKey::ProgressToken) else { return };
-        let (lane, revision) = (running.lane, running.revision);
-        let mut params = Vec::with_capacity(96);
-        params.extend_from_slice(b"{\"progressToken\":");
-        params.extend_from_slice(&token);
-        params.extend_from_slice(b",\"progress\":");
-        number(progress.progress, &mut params);
-        if let Some(total) = progress.total.filter(|total| total.is_finite()) {
-            params.extend_from_slice(b",\"total\":");
-            number(total, &mut params);
-        }
-        if let Some(message) = progress.message.as_ref().filter(|_| gates(revision).progress_message) {
-            params.extend_from_slice(b",\"message\":");
-            write::string(message, &mut params);
-        }
-        params.push(b'}');
-        self.send_note(lane, Method::Progress, Some(Bytes::from(params)));
-    }
-
-    /// Sends what the pace held back, its second being over.
-    pub(super) fn release_progress(&mut self) {
-        for key in self.inbound.keys() {
-            let now = self.now;
-            let due = self.inbound.get_mut(key).is_some_and(|running| {
-                running.pace.held.is_some() && now >= running.pace.window + Duration::from_secs(1)
-            });
-            if due {
-                self.release_held(key);
-            }
-        }
-    }
-
-    /// The newest progress goes out before the reply does.
-    fn release_held(&mut self, key: CallKey) {
-        let now = self.now;
-        let held = self.inbound.get_mut(key).and_then(|running| {
-            let held = running.pace.held.take()?;
-            running.pace.window = now;
-            running.pace.sent = 1;
-            Some(held)
-        });
-        if let Some(held) = held {
-            self.send_progress(key, &held);
-        }
-    }
-
-    pub(super) fn earliest_progress(&self) -> Option<Moment> {
-        let held = self.inbound.iter().filter(|running| running.pace.held.is_some());
-        held.map(|running| running.pace.window + Duration::from_secs(1)).min()
+    /// The level of the legacy session: what the client set, or our own choice before that.
+    fn legacy_level(&self) -> Option<LogLevel> {
+        self.server.logging.then(|| self.log_level.unwrap_or(LogLevel::Info))
     }
 
     /// A log note: on its call's lane and by its call's level; legacy ones also without a call.
@@ -416,12 +337,12 @@ impl Session {
         if !self.server.logging {
             return;
         }
-        let running = key.and_then(|key| self.inbound.get_mut(key));
+        let running = key.and_then(|key| self.inbound.get(key));
         let (lane, wanted) = match running {
             Some(running) if running.revision.era() == Era::Modern => (running.lane, running.log_level),
-            Some(running) => (running.lane, Some(self.log_level.unwrap_or(LogLevel::Info))),
+            Some(running) => (running.lane, self.legacy_level()),
             None if key.is_some() => return,
-            None => (LaneId::MAIN, self.shaken.as_ref().map(|_| self.log_level.unwrap_or(LogLevel::Info))),
+            None => (LaneId::MAIN, self.legacy_level().filter(|_| self.shaken.is_some())),
         };
         if wanted.is_some_and(|wanted| level >= wanted) {
             self.send_note(lane, Method::Message, Some(params));
@@ -512,74 +433,5 @@ fn impossible(method: &Method, asks: &Asks, max: usize) -> Option<&'static str> 
         Some("too many asks in one round")
     } else {
         None
-    }
-}
-
-/// A number as JSON: whole ones without a fraction, since some peers read integers only.
-fn number(value: f64, out: &mut Vec<u8>) {
-    if value.fract() == 0.0 && value.abs() < 9e15 {
-        out.extend_from_slice((value as i64).to_string().as_bytes());
-    } else {
-        out.extend_from_slice(value.to_string().as_bytes());
-    }
-}
-
-/// Batches whose replies are being collected.
-#[derive(Debug, Default)]
-pub(super) struct Batches {
-    open: BTreeMap<BatchKey, Collected>,
-    minted: u64,
-}
-
-#[derive(Debug)]
-struct Collected {
-    lane: LaneId,
-    waiting: usize,
-    replies: Vec<Envelope>,
-    sealed: bool,
-}
-
-impl Batches {
-    pub(super) fn open(&mut self, lane: LaneId) -> BatchKey {
-        self.minted += 1;
-        let key = BatchKey(self.minted);
-        self.open.insert(key, Collected { lane, waiting: 0, replies: Vec::new(), sealed: false });
-        key
-    }
-
-    fn add_call(&mut self, key: BatchKey) {
-        if let Some(batch) = self.open.get_mut(&key) {
-            batch.waiting += 1;
-        }
-    }
-
-    fn answer(&mut self, key: BatchKey, reply: Envelope) -> Option<(LaneId, Vec<Envelope>)> {
-        let batch = self.open.get_mut(&key)?;
-        batch.replies.push(reply);
-        if batch.sealed {
-            batch.waiting = batch.waiting.saturating_sub(1);
-        }
-        self.take_if_done(key)
-    }
-
-    /// A call of the batch was cancelled: there will be no reply to it.
-    pub(super) fn drop_call(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
-        let batch = self.open.get_mut(&key)?;
-        batch.waiting = batch.waiting.saturating_sub(1);
-        self.take_if_done(key)
-    }
-
-    /// All entries are in.
-    pub(super) fn seal(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
-        self.open.get_mut(&key)?.sealed = true;
-        self.take_if_done(key)
-    }
-
-    fn take_if_done(&mut self, key: BatchKey) -> Option<(LaneId, Vec<Envelope>)> {
-        let batch = self.open.get(&key)?;
-        if !batch.sealed || batch.waiting > 0 {
-            return None;
-        }
-        self.open.remove(&key).map(|batch| (batch.lane, batch.replies))
     }
 }

@@ -8,7 +8,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use bytes::Bytes;
 
-use super::event::{Answers, CallKey, CallOptions, LaneId, LogLevel, Progress, Ticket};
+use super::event::{Answers, CallKey, CallOptions, LaneId, LogLevel, Ticket};
+use super::progress::Pace;
 use crate::era::Revision;
 use crate::jsonrpc::envelope::Call;
 use crate::jsonrpc::id::CallId;
@@ -79,15 +80,6 @@ pub(super) struct Round {
     pub(super) answers: Answers,
 }
 
-/// The progress of one call: increasing, and no faster than the limit.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    pub(super) last: Option<f64>,
-    pub(super) window: Moment,
-    pub(super) sent: u32,
-    pub(super) held: Option<Progress>,
-}
-
 /// Names a batch that is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct BatchKey(pub(super) u64);
@@ -125,6 +117,11 @@ impl Inbound {
         self.by_id.insert(running.call.id.clone(), key);
         slot.running = Some(running);
         key
+    }
+
+    pub(super) fn get(&self, key: CallKey) -> Option<&Running> {
+        let slot = self.slots.get(key.0 as u32 as usize)?;
+        slot.running.as_ref().filter(|_| u64::from(slot.generation) == key.0 >> 32)
     }
 
     pub(super) fn get_mut(&mut self, key: CallKey) -> Option<&mut Running> {
@@ -198,7 +195,7 @@ pub(super) struct Pending {
     pub(super) idle: Option<Moment>,
     pub(super) total: Option<Moment>,
     pub(super) rounds: usize,
-    pub(super) progress: Option<f64>,
+    pub(super) pace: Pace,
 }
 
 /// How a finished call of ours ended, for telling late replies from foreign ones.

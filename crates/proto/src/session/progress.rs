@@ -1,0 +1,219 @@
+//! Progress, both directions: only upwards, no faster than the limit, the newest value held, not lost.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::Session;
+use super::event::{CallKey, Event, Progress, Wanted};
+use super::tables::{Pending, Purpose};
+use crate::era::gates;
+use crate::finding::Rule;
+use crate::jsonrpc::envelope::{MetaKey, Param, Params};
+use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::write;
+use crate::method::Method;
+use crate::moment::Moment;
+
+/// The progress of one call.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    greatest: Option<f64>,
+    window: Moment,
+    passed: u32,
+    held: Option<Progress>,
+}
+
+/// What becomes of a value.
+enum Step {
+    /// It goes on.
+    Pass(Progress),
+    /// It waits until then, unless a newer one takes its place.
+    Hold(Moment),
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Pace {
+    /// Was there any?
+    pub(super) fn is_known(&self) -> bool {
+        self.greatest.is_some()
+    }
+
+    fn grows(&self, progress: &Progress) -> bool {
+        self.greatest.is_none_or(|greatest| progress.progress > greatest)
+    }
+
+    fn take(&mut self, progress: Progress, now: Moment, max: u32) -> Step {
+        let value = progress.progress;
+        self.greatest = Some(self.greatest.map_or(value, |greatest| greatest.max(value)));
+        if now.since(self.window) >= SECOND {
+            (self.window, self.passed) = (now, 0);
+        }
+        if self.passed >= max {
+            self.held = Some(progress);
+            return Step::Hold(self.window + SECOND);
+        }
+        self.passed += 1;
+        self.held = None;
+        Step::Pass(progress)
+    }
+
+    /// When the held value may go on.
+    fn due(&self) -> Option<Moment> {
+        self.held.as_ref().map(|_| self.window + SECOND)
+    }
+
+    fn release_if_due(&mut self, now: Moment) -> Option<Progress> {
+        if self.due().is_some_and(|due| due <= now) { self.release(now) } else { None }
+    }
+
+    fn release(&mut self, now: Moment) -> Option<Progress> {
+        let held = self.held.take()?;
+        (self.window, self.passed) = (now, 1);
+        Some(held)
+    }
+}
+
+/// The progress token of a call: a string or a number, anything else is none.
+fn token_of(params: &Params) -> Option<Bytes> {
+    params
+        .meta(MetaKey::ProgressToken)
+        .filter(|token| matches!(token.first(), Some(b'"' | b'-' | b'0'..=b'9')))
+}
+
+/// Does the caller want progress?
+pub(super) fn wanted(params: &Params) -> Wanted {
+    if token_of(params).is_some() { Wanted::Yes } else { Wanted::No }
+}
+
+/// A progress note: the token as an id (it has the same two types) and how far it is.
+fn read(params: &Params) -> Option<(CallId, Progress)> {
+    #[derive(Deserialize)]
+    struct Wire {
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    }
+    let token = CallId::parse(&params.get(Param::ProgressToken)?, usize::MAX).ok()?;
+    let wire: Wire = params.decode().ok()?;
+    Some((token, Progress { progress: wire.progress, total: wire.total, message: wire.message }))
+}
+
+impl Session {
+    /// A handler tells how far it is.
+    pub(super) fn progress(&mut self, key: CallKey, progress: Progress) {
+        let (now, max) = (self.now, self.config.limits.progress_per_second);
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let wanted = token_of(&running.call.params).is_some() && progress.progress.is_finite();
+        if !wanted || !running.pace.grows(&progress) {
+            return;
+        }
+        match running.pace.take(progress, now, max) {
+            Step::Pass(progress) => self.send_progress(key, &progress),
+            Step::Hold(due) => self.ring_by(due),
+        }
+    }
+
+    fn send_progress(&mut self, key: CallKey, progress: &Progress) {
+        let Some(running) = self.inbound.get_mut(key) else { return };
+        let Some(token) = token_of(&running.call.params) else { return };
+        let (lane, revision) = (running.lane, running.revision);
+        let mut params = Vec::with_capacity(96);
+        params.extend_from_slice(b"{\"progressToken\":");
+        params.extend_from_slice(&token);
+        params.extend_from_slice(b",\"progress\":");
+        number(progress.progress, &mut params);
+        if let Some(total) = progress.total.filter(|total| total.is_finite()) {
+            params.extend_from_slice(b",\"total\":");
+            number(total, &mut params);
+        }
+        if let Some(message) = progress.message.as_ref().filter(|_| gates(revision).progress_message) {
+            params.extend_from_slice(b",\"message\":");
+            write::string(message, &mut params);
+        }
+        params.push(b'}');
+        self.send_note(lane, Method::Progress, Some(Bytes::from(params)));
+    }
+
+    /// The newest progress goes out before the reply does.
+    pub(super) fn send_held(&mut self, key: CallKey) {
+        let now = self.now;
+        let held = self.inbound.get_mut(key).and_then(|running| running.pace.release(now));
+        if let Some(held) = held {
+            self.send_progress(key, &held);
+        }
+    }
+
+    /// The peer tells how far a call of ours has come.
+    pub(super) fn progressed(&mut self, params: &Params) {
+        let Some((token, progress)) = read(params) else {
+            return self.find(Rule::ParamsShape, None, Method::Progress.to_string());
+        };
+        let (now, limits) = (self.now, &self.config.limits);
+        let (max, idle) = (limits.progress_per_second, limits.call_idle_timeout);
+        let id = token.as_number();
+        let pending = id.and_then(|id| self.outbound.get_mut(id));
+        // A call that did not ask for progress has no token in use.
+        let Some(pending) = pending.filter(|pending| pending.options.progress == Wanted::Yes) else {
+            return self.find(Rule::ProgressUnknown, None, token.to_string());
+        };
+        // Progress puts off the idle deadline, never the total one.
+        if pending.idle.is_some() {
+            pending.idle = Some(now + pending.options.idle.unwrap_or(idle));
+        }
+        let stuck = (!pending.pace.grows(&progress)).then_some(progress.progress);
+        let (step, purpose) = (pending.pace.take(progress, now, max), pending.purpose.clone());
+        if let Some(value) = stuck {
+            self.find(Rule::ProgressStuck, Some(token), value.to_string());
+        }
+        match (step, purpose) {
+            (Step::Pass(progress), Purpose::Call(ticket)) => {
+                self.event(Event::Progressed { ticket, progress })
+            }
+            (Step::Hold(due), Purpose::Call(_)) => self.ring_by(due),
+            _ => {}
+        }
+    }
+
+    /// The newest progress is told before the outcome is.
+    pub(super) fn tell_held(&mut self, pending: &mut Pending) {
+        if let (Purpose::Call(ticket), Some(progress)) = (&pending.purpose, pending.pace.release(self.now)) {
+            self.event(Event::Progressed { ticket: *ticket, progress });
+        }
+    }
+
+    /// Passes on what was held back, its second being over.
+    pub(super) fn release_progress(&mut self) {
+        let now = self.now;
+        for key in self.inbound.keys() {
+            let held = self.inbound.get_mut(key).and_then(|running| running.pace.release_if_due(now));
+            if let Some(held) = held {
+                self.send_progress(key, &held);
+            }
+        }
+        for id in self.outbound.ids() {
+            let Some(pending) = self.outbound.get_mut(id) else { continue };
+            let (held, purpose) = (pending.pace.release_if_due(now), pending.purpose.clone());
+            if let (Some(progress), Purpose::Call(ticket)) = (held, purpose) {
+                self.event(Event::Progressed { ticket, progress });
+            }
+        }
+    }
+
+    pub(super) fn earliest_progress(&self) -> Option<Moment> {
+        let inbound = self.inbound.iter().filter_map(|running| running.pace.due());
+        let outbound = self.outbound.iter().filter_map(|(_, pending)| pending.pace.due());
+        inbound.chain(outbound).min()
+    }
+}
+
+/// A number as JSON: whole ones without a fraction, since some peers read integers only.
+fn number(value: f64, out: &mut Vec<u8>) {
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        out.extend_from_slice((value as i64).to_string().as_bytes());
+    } else {
+        out.extend_from_slice(value.to_string().as_bytes());
+    }
+}
