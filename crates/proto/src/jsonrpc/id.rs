@@ -55,6 +55,11 @@ impl CallId {
         Self(Repr::spelled(&quoted(value)))
     }
 
+    /// What stands for an id that could not be read, in revisions that want one. No call has it.
+    pub(crate) fn null() -> Self {
+        Self(Repr::spelled(b"null"))
+    }
+
     /// The number, when the id is a canonical integer.
     #[must_use]
     pub fn as_number(&self) -> Option<i64> {

@@ -328,10 +328,7 @@ impl Session {
                 .outbound
                 .get_mut(id)
                 .is_some_and(|p| matches!(p.purpose, Purpose::Ask { key, .. } if key == gone));
-            if ours
-                && self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones).is_some()
-                && self.state.is_live()
-            {
+            if ours && self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones).is_some() {
                 self.send_cancel(id, "the call it belongs to has ended");
             }
         }

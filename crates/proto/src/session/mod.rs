@@ -83,6 +83,8 @@ pub struct Session {
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
     drain: Option<(Moment, Cause)>,
+    /// Why we ended the link, until it is gone.
+    ended: Option<Cause>,
 }
 
 impl Session {
@@ -119,6 +121,7 @@ impl Session {
             noise: 0,
             alarm: None,
             drain: None,
+            ended: None,
         }
     }
 
@@ -127,6 +130,8 @@ impl Session {
         debug_assert!(now >= self.now, "time never runs backwards");
         self.now = now.max(self.now);
         match input {
+            // What was on its way when the link ended concerns nobody any more.
+            Input::Frame { .. } | Input::Broken { .. } if !self.state.is_live() => {}
             Input::Frame { lane, bytes } => self.frame(lane, &bytes),
             Input::Broken { lane, violation, excerpt } => {
                 self.frames += 1;
@@ -362,13 +367,18 @@ impl Session {
     }
 
     fn drain(&mut self, cause: Cause, grace: std::time::Duration) {
+        // The first cause is the one that counts; the sooner end too.
+        let (until, cause) = match self.drain.take() {
+            Some((until, first)) => (until.min(self.now + grace), first),
+            None => (self.now + grace, cause),
+        };
         if self.inbound.len() == 0 {
             return self.end(cause);
         }
         if self.state == State::Ready {
             self.become_state(State::Draining, Some(cause.clone()));
         }
-        self.drain = Some((self.now + grace, cause));
+        self.drain = Some((until, cause));
     }
 
     /// After a call of the peer has ended: was it the last one we waited for?
@@ -387,26 +397,29 @@ impl Session {
         }
         self.become_state(State::Disconnecting, Some(cause.clone()));
         self.forget(&cause);
+        self.ended = Some(cause.clone());
         self.out.push_back(Output::Close { cause });
     }
 
-    /// The link is gone, by whoever.
+    /// The link is gone, by whoever. If we closed it, that is why, whatever the link says.
     fn closed(&mut self, cause: &Cause) {
         if matches!(self.state, State::Disconnected | State::Closed) {
             return;
         }
-        let cause = &self.cause_or(cause.clone());
-        self.forget(cause);
+        let ours = self.ended.take().filter(|ended| matches!(ended, Cause::ClosedByUs(_)));
+        let cause = &ours.unwrap_or_else(|| self.cause_or(cause.clone()));
         let by_us = matches!(cause, Cause::ClosedByUs(_));
         if by_us && self.state.may_become(State::Disconnecting) {
             self.become_state(State::Disconnecting, None);
         }
         let rest = if by_us { State::Closed } else { State::Disconnected };
         self.become_state(rest, Some(cause.clone()));
+        self.forget(cause);
     }
 
     /// Every call gets its outcome and every table is emptied.
     fn forget(&mut self, cause: &Cause) {
+        self.batches = Batches::default();
         for key in self.inbound.keys() {
             self.withdraw(key, &cause.to_string());
         }
@@ -414,7 +427,6 @@ impl Session {
         self.withdraw_asks(cause);
         self.standing = Standing::default();
         self.lose_listens(cause);
-        self.batches = Batches::default();
         self.opening.deadline = None;
         self.drain = None;
         self.alarm = None;
@@ -436,6 +448,10 @@ impl Session {
     }
 
     fn send(&mut self, lane: LaneId, message: Outgoing, last: bool) {
+        // In a strict session a finding may have ended the link before its reply was written.
+        if !self.state.is_live() {
+            return;
+        }
         let message = if self.config.dialect.translates() { self.told(message) } else { Some(message) };
         let Some(message) = message else { return };
         self.sent += 1;

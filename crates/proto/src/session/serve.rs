@@ -19,7 +19,6 @@ use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
-use crate::jsonrpc::write;
 use crate::method::{Kind, Method, Sender};
 
 impl Session {
@@ -391,17 +390,11 @@ impl Session {
         revision: Revision,
         fault: Fault,
     ) {
-        let null = id.is_none() && gates(revision).unread_id == UnreadId::Null;
-        if !null {
-            return self.reply(lane, batch, id, revision, Err(fault));
-        }
-        let mut raw = b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":".to_vec();
-        write::fault(&fault, &mut raw);
-        raw.push(b'}');
-        match batch {
-            None => self.send(lane, Outgoing::Raw(Bytes::from(raw)), lane != LaneId::MAIN),
-            Some(_) => self.reply(lane, batch, None, revision, Err(fault)),
-        }
+        let id = match gates(revision).unread_id {
+            UnreadId::Null => id.or_else(|| Some(CallId::null())),
+            UnreadId::Omitted => id,
+        };
+        self.reply(lane, batch, id, revision, Err(fault));
     }
 
     pub(super) fn flush_batch(&mut self, done: Option<(LaneId, Vec<Envelope>)>) {
