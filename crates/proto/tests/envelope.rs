@@ -251,12 +251,12 @@ fn many_members_are_read_in_linear_time() {
 }
 
 fn round_trip(frame: &str) {
-    let first = read(frame).unwrap();
+    let first = read(frame).expect(frame);
     let mut out = Vec::new();
     write::envelope(&first, &mut out);
-    let text = String::from_utf8(out).unwrap();
+    let text = String::from_utf8(out).expect("UTF-8 in, UTF-8 out");
     assert!(!text.contains('\n'));
-    assert_eq!(read(&text).unwrap(), first);
+    assert_eq!(read(&text).expect(&text), first);
 }
 
 proptest! {
