@@ -355,8 +355,9 @@ impl Session {
         true
     }
 
-    pub(super) fn drop_listen(&mut self, ticket: Ticket) {
-        self.heard.listens.remove(&ticket);
+    /// Forgets a listen of ours; `false`: it has ended before.
+    pub(super) fn drop_listen(&mut self, ticket: Ticket) -> bool {
+        self.heard.listens.remove(&ticket).is_some()
     }
 
     /// Ends a listen of ours that no call of ours carries.

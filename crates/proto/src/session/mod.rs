@@ -85,6 +85,18 @@ pub struct Session {
     drain: Option<(Moment, Cause)>,
     /// Why we ended the link, until it is gone.
     ended: Option<Cause>,
+    link: Link,
+    /// Strict: the rule whose breach ends the link, once the input that broke it is dealt with.
+    broken: Option<Rule>,
+}
+
+/// Whether what we handed out may still be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// It may.
+    Up,
+    /// It never will.
+    Gone,
 }
 
 impl Session {
@@ -122,6 +134,8 @@ impl Session {
             alarm: None,
             drain: None,
             ended: None,
+            link: Link::Up,
+            broken: None,
         }
     }
 
@@ -141,6 +155,9 @@ impl Session {
             Input::Closed { cause } => self.closed(&cause),
             Input::Local(command) => self.local(command),
             Input::Tick => self.tick(),
+        }
+        if let Some(rule) = self.broken.take() {
+            self.end(Cause::Violated(rule));
         }
     }
 
@@ -406,6 +423,7 @@ impl Session {
         if matches!(self.state, State::Disconnected | State::Closed) {
             return;
         }
+        self.link = Link::Gone;
         let ours = self.ended.take().filter(|ended| matches!(ended, Cause::ClosedByUs(_)));
         let cause = &ours.unwrap_or_else(|| self.cause_or(cause.clone()));
         let by_us = matches!(cause, Cause::ClosedByUs(_));
@@ -462,13 +480,13 @@ impl Session {
         self.out.push_back(Output::Event(event));
     }
 
-    /// Records a deviation. In strict mode it is the last one.
+    /// Records a deviation. In strict mode the link ends with the input that brought it.
     fn find(&mut self, rule: Rule, call: Option<CallId>, detail: String) {
         let finding = Finding { frame: self.frames, rule, call, detail: detail.into() };
         self.findings.record(finding.clone(), self.config.limits.findings);
         self.event(Event::Found(finding));
         if self.config.strictness == Strictness::Strict && !is_informative(rule) {
-            self.end(Cause::Violated(rule));
+            self.broken.get_or_insert(rule);
         }
     }
 
@@ -479,7 +497,8 @@ impl Session {
     fn delivery(&self, frame: u64, progressed: bool) -> Delivery {
         if progressed {
             Delivery::Sent
-        } else if frame > self.written {
+        } else if frame > self.written && self.link == Link::Gone {
+            // As long as there is a link, a call that waits in the outbox may yet be written.
             Delivery::NotSent
         } else {
             Delivery::Unknown
