@@ -160,6 +160,17 @@ fn s0_76_a_call_that_may_still_leave_is_not_called_unsent() {
     assert!(matches!(stage.outcomes(3)[..], [Outcome::Lost { delivery: Delivery::NotSent, .. }]));
 }
 
+/// P6: a retry that was never written is part of a call that was executed.
+#[test]
+fn s0_76_a_call_whose_retry_is_unsent_was_sent() {
+    let mut stage = Stage::modern_client();
+    stage.call(1, CallOptions::default());
+    stage.session.written(2);
+    stage.frame(r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","requestState":"s"}}"#);
+    stage.handle(Input::Closed { cause: Cause::ClosedByPeer });
+    assert!(matches!(stage.outcomes(1)[..], [Outcome::Lost { delivery: Delivery::Sent, .. }]));
+}
+
 /// When we end the link ourselves, what was handed out before is still written.
 #[test]
 fn s0_43_our_own_close_does_not_unsend() {

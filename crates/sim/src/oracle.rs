@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cardan_proto::jsonrpc::envelope::{Envelope, Reply};
+use cardan_proto::jsonrpc::envelope::{Envelope, MetaKey, Reply};
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::method::Method;
 use cardan_proto::moment::Moment;
@@ -70,6 +71,7 @@ enum Kind {
 #[derive(Debug)]
 struct Running {
     id: CallId,
+    token: Option<u64>,
     nonce: Option<u64>,
     phase: Phase,
     since: Moment,
@@ -125,7 +127,9 @@ impl Oracle {
             }
             Command::Listen { ticket, .. } => (*ticket, None, Kind::Listen),
             Command::AnswerAsk { ask, .. } => {
-                self.books(who).asks.insert(*ask, AskBook::Done);
+                if let Some(book) = self.books(who).asks.get_mut(ask) {
+                    *book = AskBook::Done;
+                }
                 return;
             }
             _ => return,
@@ -187,6 +191,9 @@ impl Oracle {
     /// CAN-5, F17: a call is answered once, and not at all once it was withdrawn.
     fn sent_reply(&mut self, who: Role, reply: &Reply, tainted: bool) {
         let Some(id) = &reply.id else { return };
+        if reply.outcome.as_ref().is_err_and(is_about_a_frame) {
+            return;
+        }
         let mut last = None;
         for running in self.books(who).keys.values_mut().filter(|running| running.id == *id) {
             last = Some(running.phase);
@@ -217,8 +224,8 @@ impl Oracle {
     /// F18: progress comes while the call runs, and no faster than the limit.
     fn sent_progress(&mut self, who: Role, token: Option<u64>, now: Moment, config: &Config) {
         let Some(token) = token else { return };
-        let id = CallId::from(token as i64);
-        let found = self.books(who).keys.values_mut().rev().find(|running| running.id == id);
+        let found = self.books(who).keys.values_mut().filter(|running| running.token == Some(token));
+        let found = found.max_by_key(|running| running.phase == Phase::Running);
         let Some(running) = found else {
             return self.fail(|| format!("{who:?} tells the progress of {token}, which it never had"));
         };
@@ -308,7 +315,8 @@ impl Oracle {
                 self.fail(|| format!("P2: {who:?} has the answer to {other} in call {nonce}"));
             }
         }
-        let running = Running { id, nonce, phase: Phase::Running, since: now, progress: 0 };
+        let token = called.call.params.meta(MetaKey::ProgressToken).and_then(|raw| number_at(&raw));
+        let running = Running { id, token, nonce, phase: Phase::Running, since: now, progress: 0 };
         if let Some(before) = self.books(who).keys.insert(key, running) {
             // The next round of a call keeps its key; nothing else may.
             let goes_on = before.phase == Phase::Running && called.answers.is_some() && before.nonce == nonce;
@@ -428,6 +436,11 @@ impl Oracle {
     }
 }
 
+/// A second frame with the id of a call, or a broken one, is refused under that id; the call runs on.
+fn is_about_a_frame(fault: &Fault) -> bool {
+    fault.code == code::INVALID_REQUEST && fault.data.is_none()
+}
+
 fn total_deadline(options: CallOptions, config: &Config, now: Moment) -> Option<Moment> {
     let total = options.total.unwrap_or(config.limits.call_total_timeout);
     (!total.is_zero()).then(|| now + total)
@@ -436,7 +449,11 @@ fn total_deadline(options: CallOptions, config: &Config, now: Moment) -> Option<
 /// The number after the first `marker`, if there is one.
 pub(crate) fn number_after(text: &[u8], marker: &str) -> Option<u64> {
     let at = text.windows(marker.len()).position(|window| window == marker.as_bytes())? + marker.len();
-    let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    number_at(&text[at..])
+}
+
+fn number_at(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(None, |number, digit| {
         Some(number.unwrap_or(0u64).wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
     })

@@ -80,7 +80,7 @@ impl Workload {
             18 => Command::Note { method: Method::RootsListChanged, params: None },
             _ if rng.percent(30) => Command::Close { reason: Cow::Borrowed("enough") },
             // An answer that nobody waits for any more.
-            _ => Command::AnswerAsk { ask: late(&self.asks, AskKey(7), rng), outcome: Ok(object(None)) },
+            _ => Command::AnswerAsk { ask: late(&self.asks, AskKey(u64::MAX), rng), outcome: Ok(object(None)) },
         }
     }
 
@@ -96,7 +96,7 @@ impl Workload {
             5 | 6 => log(None, rng),
             7 => Command::Call(new_call(self.ticket(Role::Server), Method::Ping, rng)),
             8 => cancel(&self.server, rng),
-            9 => Command::Progress { key: late(&self.keys, CallKey(7), rng), progress: Progress::default() },
+            9 => Command::Progress { key: late(&self.keys, CallKey(u64::MAX), rng), progress: Progress::default() },
             10 if rng.percent(30) => Command::Close { reason: Cow::Borrowed("leaving") },
             _ => Command::Note { method: Method::ElicitationComplete, params: Some(object(None)) },
         }
@@ -199,7 +199,7 @@ fn new_call(ticket: Ticket, method: Method, rng: &mut Rng) -> NewCall {
 
 fn cancel(tickets: &[Ticket], rng: &mut Rng) -> Command {
     // CAN-7: whether it runs, has ended or never was.
-    Command::Cancel { ticket: late(tickets, Ticket(999), rng), reason: Cow::Borrowed("changed my mind") }
+    Command::Cancel { ticket: late(tickets, Ticket(u64::MAX), rng), reason: Cow::Borrowed("changed my mind") }
 }
 
 /// One of `known`, mostly one of the last; or `unknown`.

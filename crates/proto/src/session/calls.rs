@@ -292,7 +292,7 @@ impl Session {
         };
         self.drop_listen(ticket);
         self.send_cancel(id, &reason);
-        let delivery = self.delivery(pending.frame, pending.pace.is_known());
+        let delivery = self.delivery(&pending);
         self.settle(ticket, Outcome::Cancelled { reason, delivery });
     }
 
@@ -357,7 +357,7 @@ impl Session {
             return;
         };
         self.send_cancel(id, "timed out");
-        let delivery = self.delivery(pending.frame, pending.pace.is_known());
+        let delivery = self.delivery(&pending);
         let after = self.now.since(pending.started);
         match pending.purpose {
             Purpose::Call(ticket) | Purpose::Listen(ticket) => {
@@ -387,7 +387,7 @@ impl Session {
     pub(super) fn lose_calls(&mut self, cause: &Cause) {
         for id in self.outbound.ids() {
             let Some(pending) = self.outbound.remove(id, Grave::GivenUp, 1) else { continue };
-            let delivery = self.delivery(pending.frame, pending.pace.is_known());
+            let delivery = self.delivery(&pending);
             if let Purpose::Call(ticket) | Purpose::Listen(ticket) = pending.purpose {
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery });

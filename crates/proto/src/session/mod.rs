@@ -38,7 +38,7 @@ use self::event::{
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
 use self::state::{State, StateChange};
-use self::tables::{BatchKey, Inbound, Outbound};
+use self::tables::{BatchKey, Inbound, Outbound, Pending};
 use crate::dialect::quirk::{Quirk, Tally};
 use crate::era::caps::{ClientCaps, ServerCaps};
 use crate::era::{Era, Handshake, Readiness, Revision, gates};
@@ -494,10 +494,11 @@ impl Session {
         self.event(Event::Settled { ticket, outcome });
     }
 
-    fn delivery(&self, frame: u64, progressed: bool) -> Delivery {
-        if progressed {
+    fn delivery(&self, pending: &Pending) -> Delivery {
+        // A retry stands for the whole call, whose earlier rounds were answered.
+        if pending.pace.is_known() || pending.rounds > 0 {
             Delivery::Sent
-        } else if frame > self.written && self.link == Link::Gone {
+        } else if pending.frame > self.written && self.link == Link::Gone {
             // As long as there is a link, a call that waits in the outbox may yet be written.
             Delivery::NotSent
         } else {

@@ -53,6 +53,7 @@ impl Session {
     /// A new link is a new peer until it shows otherwise. Only ids and findings go on.
     fn forget_peer(&mut self) {
         self.opening = Opening::default();
+        self.link = super::Link::Up;
         (self.revision, self.shaken) = (None, None);
         (self.sent, self.written, self.noise) = (0, 0, 0);
         match self.config.role {
