@@ -287,6 +287,18 @@ fn can_11_silence_counts_again_after_an_ask_is_withdrawn() {
     assert!(matches!(stage.outcomes(1)[..], [Outcome::TimedOut { .. }]));
 }
 
+/// An answer that comes too late for its ask says nothing about the peer.
+#[test]
+fn can_11_a_late_answer_does_not_put_off_the_idle_deadline() {
+    let mut stage = Stage::legacy_client(|_| {});
+    stage.call(1, CallOptions { idle: Some(ms(100)), ..CallOptions::default() });
+    stage.now = Moment::after(ms(90));
+    stage.local(Command::AnswerAsk { ask: AskKey(7), outcome: Ok(Bytes::from_static(b"{}")) });
+    assert_eq!(stage.session.deadline(), Some(Moment::after(ms(100))));
+    stage.tick_at(100);
+    assert!(matches!(stage.outcomes(1)[..], [Outcome::TimedOut { .. }]));
+}
+
 /// The same in the modern era, where giving up one call ends the asks that made all others wait.
 #[test]
 fn can_11_silence_counts_again_after_an_asking_call_is_given_up() {

@@ -74,10 +74,10 @@ impl Weather {
         if weather.chunk_bytes == 1 && !rng.percent(20) {
             weather.chunk_bytes = 16;
         }
-        match rng.below(10) {
+        match rng.below(12) {
             0 => weather.stall = Some((millis(rng.below(800)), millis(rng.within(10, 4000)))),
-            1 => weather.cut_bytes = Some(rng.within(1, 6000)),
-            2 => weather.half_close_bytes = Some(rng.within(1, 6000)),
+            1 => weather.cut_bytes = Some(rng.within(1, 16_000)),
+            2 => weather.half_close_bytes = Some(rng.within(1, 16_000)),
             3 | 4 => weather.evil = rng.within(5, 40),
             _ => {}
         }
@@ -105,7 +105,7 @@ impl Plan {
             up: Weather::draw(rng),
             down: Weather::draw(rng),
             tick_late: millis(rng.pick(&[0, 0, 0, 1, 30])),
-            commands: rng.within(3, 28),
+            commands: rng.within(4, 48),
             pause_ms: rng.pick(&[0, 3, 40, 250]),
             ending: rng.pick(&[Ending::Client, Ending::Client, Ending::Server, Ending::Cut]),
         }
@@ -144,6 +144,7 @@ fn client(rng: &mut Rng) -> Config {
     let capabilities = rng.pick(&[
         r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}"#,
         r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}}}"#,
+        r#"{"roots":{},"sampling":{},"elicitation":{"form":{}}}"#,
         r#"{"elicitation":{}}"#,
         "{}",
     ]);
@@ -153,9 +154,13 @@ fn client(rng: &mut Rng) -> Config {
     config
 }
 
+/// What a server can offer.
+const FULL: &str = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{},"completions":{}}"#;
+
 fn server(rng: &mut Rng) -> Config {
     let capabilities = rng.pick(&[
-        r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"logging":{},"completions":{}}"#,
+        FULL,
+        FULL,
         r#"{"tools":{},"resources":{"subscribe":true},"logging":{}}"#,
         r#"{"tools":{}}"#,
     ]);
@@ -176,7 +181,7 @@ fn config(role: Role, capabilities: &'static str, rng: &mut Rng) -> Config {
 
 /// Dual-era sides are the rule; the others are drawn often enough to meet each other.
 fn revisions(rng: &mut Rng) -> Revisions {
-    match rng.below(8) {
+    match rng.below(10) {
         0 => Revisions::LEGACY,
         1 => Revisions::MODERN,
         2 => Revisions::only(rng.pick(&Revision::ALL)),
@@ -207,7 +212,7 @@ fn limits(rng: &mut Rng) -> Limits {
     if rng.percent(40) {
         limits.tombstones = rng.within(0, 4) as usize;
     }
-    if rng.percent(40) {
+    if rng.percent(25) {
         limits.ask_rounds = rng.within(0, 2) as usize;
     }
     if rng.percent(40) {

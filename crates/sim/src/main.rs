@@ -41,7 +41,7 @@ fn wish(args: impl Iterator<Item = String>) -> Result<Wish, String> {
     let mut args = args;
     while let Some(name) = args.next() {
         let mut number = || {
-            let value = args.next().ok_or(format!("{name} needs a number"))?;
+            let value = args.next().ok_or_else(|| format!("{name} needs a number"))?;
             value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"))
         };
         match name.as_str() {
@@ -93,10 +93,7 @@ fn show(seed: u64, tracing: Tracing) -> ExitCode {
     for line in &report.trace {
         say(line);
     }
-    say(&format!(
-        "seed {seed}: {} steps, {} calls settled, digest {:016x}",
-        report.steps, report.settled, report.digest
-    ));
+    say(&format!("seed {seed}: {} steps, digest {:016x}, {:?}", report.steps, report.digest, report.tally));
     match report.failure {
         None => {
             say("1 passed, 0 failed");

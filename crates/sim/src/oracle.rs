@@ -33,8 +33,51 @@ pub struct Oracle {
     /// Calls that a side has received, by nonce, with how often.
     received: BTreeMap<u64, u32>,
     failure: Option<String>,
-    /// How many calls were settled, to see that runs are not idle.
-    pub settled: u64,
+    /// What has happened, to see that runs are not idle.
+    pub tally: Tally,
+}
+
+/// How often what happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Calls settled with a result.
+    pub done: u64,
+    /// Calls settled with a fault.
+    pub fault: u64,
+    /// Calls settled by a deadline.
+    pub timed_out: u64,
+    /// Calls given up.
+    pub cancelled: u64,
+    /// Calls lost with the link.
+    pub lost: u64,
+    /// Calls answered by nonsense.
+    pub violated: u64,
+    /// Calls that were never made.
+    pub refused: u64,
+    /// Calls that came to a handler, counted per round.
+    pub called: u64,
+    /// Calls that were taken from a handler.
+    pub withdrawn: u64,
+    /// Asks that came to a person.
+    pub asked: u64,
+    /// Deviations recorded.
+    pub found: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.done += other.done;
+        self.fault += other.fault;
+        self.timed_out += other.timed_out;
+        self.cancelled += other.cancelled;
+        self.lost += other.lost;
+        self.violated += other.violated;
+        self.refused += other.refused;
+        self.called += other.called;
+        self.withdrawn += other.withdrawn;
+        self.asked += other.asked;
+        self.found += other.found;
+    }
 }
 
 /// What one side has done.
@@ -46,6 +89,8 @@ struct Books {
     asks: BTreeMap<AskKey, AskBook>,
     /// Of the wire ids that we gave: is a cancel out for it?
     sent_ids: BTreeMap<i64, Sent>,
+    /// Since when nobody is being asked.
+    unasked: Moment,
     closed: bool,
 }
 
@@ -54,6 +99,9 @@ struct Books {
 struct Entry {
     settled: bool,
     deadline: Option<Moment>,
+    /// The longest silence, and the last sign of life.
+    idle: Option<Duration>,
+    heard: Moment,
     kind: Kind,
 }
 
@@ -127,14 +175,21 @@ impl Oracle {
             }
             Command::Listen { ticket, .. } => (*ticket, None, Kind::Listen),
             Command::AnswerAsk { ask, .. } => {
-                if let Some(book) = self.books(who).asks.get_mut(ask) {
+                let books = self.books(who);
+                if let Some(book) = books.asks.get_mut(ask) {
                     *book = AskBook::Done;
+                    books.unasked = now;
                 }
                 return;
             }
             _ => return,
         };
-        let before = self.books(who).tickets.insert(ticket, Entry { settled: false, deadline, kind });
+        let idle = match command {
+            Command::Call(call) => Some(call.options.idle.unwrap_or(config.limits.call_idle_timeout)),
+            _ => None,
+        };
+        let entry = Entry { settled: false, deadline, idle, heard: now, kind };
+        let before = self.books(who).tickets.insert(ticket, entry);
         debug_assert!(before.is_none(), "the workload never reuses a ticket");
     }
 
@@ -171,6 +226,8 @@ impl Oracle {
                 let Some(id) = call.id.as_number() else {
                     return self.fail(|| format!("{who:?} gave a call the id {}", call.id));
                 };
+                let nonce = call.params.raw().and_then(|raw| nonce_in(raw));
+                self.hear(who, nonce.map(Ticket), now);
                 let sent = Sent { method: call.method.clone(), cancelled: false };
                 if self.books(who).sent_ids.insert(id, sent).is_some() {
                     self.fail(|| format!("{who:?} gave the id {id} twice"));
@@ -243,7 +300,23 @@ impl Oracle {
         }
     }
 
+    /// A sign of life, from here on silence counts anew.
+    fn hear(&mut self, who: Role, ticket: Option<Ticket>, now: Moment) {
+        if let Some(entry) = ticket.and_then(|ticket| self.books(who).tickets.get_mut(&ticket)) {
+            entry.heard = now;
+        }
+    }
+
     fn event(&mut self, who: Role, event: &Event, now: Moment) {
+        match event {
+            Event::Progressed { ticket, .. } => self.hear(who, Some(*ticket), now),
+            Event::AskWithdrawn { .. } => self.books(who).unasked = now,
+            Event::Asked { .. } => self.tally.asked += 1,
+            Event::Called(_) => self.tally.called += 1,
+            Event::Withdrawn { .. } => self.tally.withdrawn += 1,
+            Event::Found(_) => self.tally.found += 1,
+            _ => {}
+        }
         match event {
             Event::State(change) => {
                 let books = self.books(who);
@@ -328,7 +401,15 @@ impl Oracle {
 
     /// P1: one outcome per ticket. P2: it belongs to it.
     fn settled(&mut self, who: Role, ticket: Ticket, outcome: &Outcome) {
-        self.settled += 1;
+        *match outcome {
+            Outcome::Done(_) => &mut self.tally.done,
+            Outcome::Fault(_) => &mut self.tally.fault,
+            Outcome::TimedOut { .. } => &mut self.tally.timed_out,
+            Outcome::Cancelled { .. } => &mut self.tally.cancelled,
+            Outcome::Lost { .. } => &mut self.tally.lost,
+            Outcome::Violated(_) => &mut self.tally.violated,
+            _ => &mut self.tally.refused,
+        } += 1;
         let Some(entry) = self.books(who).tickets.get_mut(&ticket) else {
             return self.fail(|| format!("{who:?} settles {ticket:?}, which it never had"));
         };
@@ -372,12 +453,19 @@ impl Oracle {
         }
     }
 
-    /// After every step: no call outlives its total deadline. `late` is how late a tick may come.
+    /// After every step: no call outlives its total deadline, and none outlives its idle deadline while
+    /// nobody is asked. `late` is how late a tick may come.
     pub fn check_deadlines(&mut self, now: Moment, late: Duration) {
         for who in [Role::Client, Role::Server] {
             let books = self.books(who);
+            if books.asks.values().any(|ask| *ask == AskBook::Open) {
+                books.unasked = now;
+            }
+            let unasked = books.unasked;
             let overdue = books.tickets.iter().find(|(_, entry)| {
-                !entry.settled && entry.deadline.is_some_and(|deadline| now > deadline + late)
+                let total = entry.deadline;
+                let idle = entry.idle.map(|idle| entry.heard.max(unasked) + idle);
+                !entry.settled && [total, idle].into_iter().flatten().any(|deadline| now > deadline + late)
             });
             if let Some((ticket, _)) = overdue {
                 let ticket = *ticket;

@@ -80,7 +80,9 @@ impl Workload {
             18 => Command::Note { method: Method::RootsListChanged, params: None },
             _ if rng.percent(30) => Command::Close { reason: Cow::Borrowed("enough") },
             // An answer that nobody waits for any more.
-            _ => Command::AnswerAsk { ask: late(&self.asks, AskKey(u64::MAX), rng), outcome: Ok(object(None)) },
+            _ => {
+                Command::AnswerAsk { ask: late(&self.asks, AskKey(u64::MAX), rng), outcome: Ok(object(None)) }
+            }
         }
     }
 
@@ -96,7 +98,10 @@ impl Workload {
             5 | 6 => log(None, rng),
             7 => Command::Call(new_call(self.ticket(Role::Server), Method::Ping, rng)),
             8 => cancel(&self.server, rng),
-            9 => Command::Progress { key: late(&self.keys, CallKey(u64::MAX), rng), progress: Progress::default() },
+            9 => Command::Progress {
+                key: late(&self.keys, CallKey(u64::MAX), rng),
+                progress: Progress::default(),
+            },
             10 if rng.percent(30) => Command::Close { reason: Cow::Borrowed("leaving") },
             _ => Command::Note { method: Method::ElicitationComplete, params: Some(object(None)) },
         }
@@ -123,10 +128,10 @@ impl Workload {
             at += millis(rng.below(pause + 1));
         }
         match rng.below(20) {
-            0..=9 => acts.push((at, Act::Done)),
-            10 | 11 => acts.push((at, Act::Fault)),
-            12..=17 if round < 3 => acts.push((at, Act::Ask)),
-            12..=17 => acts.push((at, Act::Done)),
+            0..=11 => acts.push((at, Act::Done)),
+            12 => acts.push((at, Act::Fault)),
+            13..=18 if round < 3 => acts.push((at, Act::Ask)),
+            13..=18 => acts.push((at, Act::Done)),
             _ => {}
         }
         acts
@@ -184,7 +189,7 @@ fn new_call(ticket: Ticket, method: Method, rng: &mut Rng) -> NewCall {
         3 => Some(format!("{{\"nonce\":{nonce},\"pad\":\"{}\"}}", "p".repeat(rng.below(1500) as usize))),
         _ => Some(format!("{{\"name\":\"echo\",\"arguments\":{{\"nonce\":{nonce}}}}}")),
     };
-    let some_time = |rng: &mut Rng| match rng.below(6) {
+    let some_time = |rng: &mut Rng| match rng.below(10) {
         0 => Some(millis(rng.within(1, 400))),
         1 => Some(millis(rng.within(400, 4000))),
         _ => None,

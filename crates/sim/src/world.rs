@@ -19,13 +19,16 @@ use cardan_proto::session::state::State;
 
 use crate::fault::{Ending, Plan, millis};
 use crate::net::{Arrived, End, Pipe, Wrote};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Tally};
 use crate::rng::Rng;
 use crate::show;
 use crate::workload::{self, Act, Workload, nonce_in};
 
 /// A run that takes more steps than this does not come to rest.
 const STEPS_MAX: u64 = 20_000;
+
+/// When even patient users no longer wait for the session to open.
+const PATIENCE_MS: u64 = 40_000;
 
 /// How many of the last events a trace keeps.
 const TRACE_MAX: usize = 400;
@@ -86,8 +89,8 @@ pub struct Report {
     pub digest: u64,
     /// Steps taken.
     pub steps: u64,
-    /// Calls settled.
-    pub settled: u64,
+    /// What happened how often.
+    pub tally: Tally,
     /// The rule that was broken, if one was.
     pub failure: Option<String>,
     /// The last events, if they were asked for.
@@ -114,7 +117,7 @@ pub fn run(mut rng: Rng, tracing: Tracing) -> Report {
     Report {
         digest: world.digest,
         steps: world.steps,
-        settled: world.oracle.settled,
+        tally: world.oracle.tally,
         failure: world.oracle.failure().map(str::to_owned),
         trace: world.trace.into_iter().flatten().collect(),
     }
@@ -155,8 +158,9 @@ impl World {
         });
         self.command(Role::Server, Command::Open);
         self.command(Role::Client, Command::Open);
-        let first = millis(self.rng.below(400));
-        self.later(first, Task::Command);
+        // Most users wait until the session is open, some do not.
+        let first = if self.rng.percent(80) { PATIENCE_MS } else { self.rng.below(400) };
+        self.later(millis(first), Task::Command);
     }
 
     /// Goes on to whatever happens next; `false` when nothing does.
@@ -282,7 +286,8 @@ impl World {
     fn next_command(&mut self) {
         let (who, command) = self.workload.command(&mut self.rng);
         self.command(who, command);
-        self.commands += 1;
+        // Of a dead session little is to be learnt.
+        self.commands += if self.client.link == Link::Up { 1 } else { 8 };
         let pause = millis(self.rng.below(self.plan.pause_ms + 1));
         if self.commands < self.plan.commands {
             self.later(pause, Task::Command);
@@ -391,7 +396,13 @@ impl World {
                 self.mix_two(4, ticket.0);
                 self.mix(outcome.may_have_executed().into());
             }
-            Event::State(change) => self.mix_two(5, change.to as u64),
+            Event::State(change) => {
+                self.mix_two(5, change.to as u64);
+                if who == Role::Client && change.to == State::Ready && self.commands == 0 {
+                    self.agenda.retain(|_, task| !matches!(task, Task::Command));
+                    self.later(millis(0), Task::Command);
+                }
+            }
             Event::Withdrawn { key, .. } => self.mix_two(6, key.0),
             Event::Found(finding) => self.mix_two(7, finding.rule as u64),
             Event::Progressed { ticket, .. } => self.mix_two(8, ticket.0),
