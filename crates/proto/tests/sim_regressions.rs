@@ -13,8 +13,8 @@ use cardan_proto::moment::Moment;
 use cardan_proto::session::Session;
 use cardan_proto::session::config::{Config, EraChoice, Role};
 use cardan_proto::session::event::{
-    Answer, Ask, AskKey, Asks, CallKey, CallOptions, Cause, Command, Delivery, Event, Input, Interest,
-    LaneId, NewCall, Outcome, Outgoing, Output, Ticket, Wanted,
+    Answer, Ask, AskKey, Asks, CallKey, CallOptions, Cause, Change, Command, Delivery, Event, Input,
+    Interest, LaneId, NewCall, Outcome, Outgoing, Output, Ticket, Wanted,
 };
 use cardan_proto::session::state::State;
 
@@ -122,7 +122,7 @@ impl Stage {
             Output::Event(Event::Asked { ask, .. }) => Some(*ask),
             _ => None,
         });
-        asked.unwrap()
+        asked.expect("the story brought an ask")
     }
 
     fn called(&self) -> CallKey {
@@ -130,12 +130,13 @@ impl Stage {
             Output::Event(Event::Called(called)) => Some(called.key),
             _ => None,
         });
-        called.unwrap()
+        called.expect("the story brought a call")
     }
 
     /// What came after the link was closed.
     fn after_close(&self) -> &[Output] {
-        let at = self.out.iter().position(|output| matches!(output, Output::Close { .. })).unwrap();
+        let at = self.out.iter().position(|output| matches!(output, Output::Close { .. }));
+        let at = at.expect("the story closed the link");
         &self.out[at + 1..]
     }
 }
@@ -349,6 +350,33 @@ fn a_malformed_answer_ends_its_ask() {
     assert_eq!(stage.session.in_flight(), (1, 0));
 }
 
+/// The id of a listen comes back as it was spelled, even one that no JSON library would read: it used to
+/// bring the server down, and a long number lost its digits.
+#[test]
+fn base_7_any_id_of_a_listen_is_echoed() {
+    for id in [r#""\ud800""#, "123456789012345678901", "1.50"] {
+        let mut stage = Stage::new(Role::Server, |config| {
+            config.capabilities = Bytes::from_static(br#"{"tools":{"listChanged":true}}"#);
+        });
+        stage.frame(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"subscriptions/listen","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+        ));
+        stage.local(Command::Change(Change::Tools));
+        stage.local(Command::Close { reason: Cow::Borrowed("x") });
+        let sent: Vec<_> = stage
+            .out
+            .iter()
+            .filter_map(|output| match output {
+                Output::Send { message, .. } => Some(text(message)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(sent.len(), 3, "acknowledgement, change, end");
+        let member = format!("\"io.modelcontextprotocol/subscriptionId\":{id}");
+        assert!(sent.iter().all(|text| text.contains(&member)), "{sent:?}");
+    }
+}
+
 /// A second close, or the peer's end of file, must not put off the end that was promised.
 #[test]
 fn closing_twice_does_not_take_longer() {
@@ -372,5 +400,5 @@ fn text(message: &Outgoing) -> String {
     }
     let mut bytes = Vec::new();
     message.write(&mut bytes);
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8(bytes).expect("messages are text")
 }

@@ -170,7 +170,9 @@ impl Oracle {
     pub fn commanded(&mut self, who: Role, command: &Command, config: &Config, now: Moment) {
         let (ticket, deadline, kind) = match command {
             Command::Call(call) => {
-                let kind = if call.method == Method::Ping { Kind::Plain } else { Kind::Echo };
+                let echo = call.method != Method::Ping
+                    && call.params.as_ref().is_some_and(|raw| nonce_in(raw).is_some());
+                let kind = if echo { Kind::Echo } else { Kind::Plain };
                 (call.ticket, total_deadline(call.options, config, now), kind)
             }
             Command::Listen { ticket, .. } => (*ticket, None, Kind::Listen),

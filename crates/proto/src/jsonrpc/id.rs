@@ -7,6 +7,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 /// The id of a call.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -216,16 +217,19 @@ impl Serialize for CallId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
             Repr::Number(n) => serializer.serialize_i64(*n),
-            other => serde_json::from_slice::<serde_json::Value>(other.bytes())
-                .map_err(serde::ser::Error::custom)?
-                .serialize(serializer),
+            // As spelled: a value in between would round long numbers.
+            other => {
+                let text = String::from_utf8_lossy(other.bytes()).into_owned();
+                let raw = RawValue::from_string(text).map_err(serde::ser::Error::custom)?;
+                raw.serialize(serializer)
+            }
         }
     }
 }
 
 impl<'de> Deserialize<'de> for CallId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&serde_json::value::RawValue>::deserialize(deserializer)?;
+        let raw = <&RawValue>::deserialize(deserializer)?;
         Self::parse(raw.get().as_bytes(), usize::MAX)
             .map_err(|bad| serde::de::Error::custom(format_args!("not a call id: {bad:?}")))
     }

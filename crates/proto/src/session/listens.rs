@@ -20,6 +20,8 @@ use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::object::Object;
+use crate::jsonrpc::splice::{Edit, splice};
+use crate::jsonrpc::write;
 use crate::method::Method;
 
 /// Server: what the peer listens to.
@@ -112,9 +114,8 @@ impl Session {
         }
         let honoured = self.honoured(wanted);
         // The acknowledgement comes first: nothing can change in between, for nothing runs in between.
-        let meta = subscription(&call.id);
-        let params = json!({ "notifications": filter(&honoured), "_meta": meta });
-        self.send_note(lane, Method::SubscriptionsAcknowledged, Some(Bytes::from(params.to_string())));
+        let params = tagged(&call.id, &json!({ "notifications": filter(&honoured) }));
+        self.send_note(lane, Method::SubscriptionsAcknowledged, Some(params));
         self.standing.listens.push((call.id, lane, revision, honoured));
     }
 
@@ -174,9 +175,7 @@ impl Session {
             .map(|(id, lane, ..)| (id.clone(), *lane))
             .collect();
         for (id, lane) in matching {
-            let mut params = change_params(change);
-            params["_meta"] = subscription(&id);
-            self.send_note(lane, change.method(), Some(Bytes::from(params.to_string())));
+            self.send_note(lane, change.method(), Some(tagged(&id, &change_params(change))));
         }
         if self.ready_peer().is_some() && self.announces(change) {
             let params = change_params(change);
@@ -202,7 +201,7 @@ impl Session {
     /// We are leaving: every listen gets its closing result.
     pub(super) fn end_listens(&mut self) {
         for (id, lane, revision, _) in std::mem::take(&mut self.standing.listens) {
-            let result = Bytes::from(json!({ "_meta": subscription(&id) }).to_string());
+            let result = tagged(&id, &json!({}));
             let result = revision.seal(&Method::SubscriptionsListen, result, &self.config);
             self.reply(lane, None, Some(id), revision, Ok(result));
         }
@@ -216,8 +215,14 @@ fn change_params(change: &Change) -> Value {
     }
 }
 
-fn subscription(id: &CallId) -> Value {
-    json!({ MetaKey::SubscriptionId.name(): id })
+/// `object` with the id of its listen in `_meta`, spelled as the peer spelled it.
+fn tagged(id: &CallId, object: &Value) -> Bytes {
+    let mut meta = b"{".to_vec();
+    write::string(MetaKey::SubscriptionId.name(), &mut meta);
+    meta.push(b':');
+    id.write(&mut meta);
+    meta.push(b'}');
+    splice(object.to_string().as_bytes(), &[Edit::Set(Param::Meta.name(), &meta)]).unwrap_or_default()
 }
 
 /// Client side.
