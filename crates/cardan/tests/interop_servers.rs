@@ -61,8 +61,8 @@ async fn connect(peer: &Peer, era: EraChoice) -> Client {
         Ok(ElicitResult::filled([("answer".to_owned(), "blue".into())].into()))
     });
     let dial = async || -> Result<_, SpawnError> { spawn.spawn(&Limits::DEFAULT) };
-    let connecting = Client::builder("cardan-tests", "0").answer(answers).era(era).connect(dial);
-    match tokio::time::timeout(Duration::from_secs(30), connecting).await {
+    let connector = Client::builder("cardan-tests", "0").answer(answers).era(era);
+    match tokio::time::timeout(Duration::from_secs(30), connector.connect(dial)).await {
         Ok(Ok(client)) => client,
         Ok(Err(error)) => panic!("{}: {error}", peer.name),
         Err(_) => panic!("{}: no session within 30 s", peer.name),

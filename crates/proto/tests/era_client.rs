@@ -28,7 +28,7 @@ fn unsupported(id: u64, supported: &[&str]) -> Value {
 fn next_method(client: &mut Bench) -> Option<String> {
     let sent = client.sent();
     assert!(sent.len() <= 1, "{sent:?}");
-    sent.first().map(|frame| frame["method"].as_str().unwrap().to_owned())
+    sent.first().map(|frame| frame["method"].as_str().expect("only calls and notes here").to_owned())
 }
 
 /// VER-28, VER-14, VER-15, BASE-18, S0-13, S1-42: the probe comes first, whole, with id 1.

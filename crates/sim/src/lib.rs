@@ -10,6 +10,7 @@ pub mod net;
 pub mod oracle;
 pub mod rng;
 mod show;
+pub mod transcript;
 pub mod workload;
 pub mod world;
 
