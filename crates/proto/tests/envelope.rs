@@ -185,7 +185,7 @@ fn fractional_ids_are_overlooked_or_refused() {
     assert_eq!(read_as(frame, Strictness::Strict).0.unwrap_err().rule, Rule::IdFraction);
 }
 
-/// S3-18, S2-1: a missing version is diagnosed, and accepted with a finding when we are lenient.
+/// S3-18: a missing version is diagnosed, and accepted with a finding when we are lenient.
 #[test]
 fn lenient_reading_repairs_the_version() {
     for (frame, rule) in [
