@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -17,7 +18,8 @@ use cardan_proto::moment::Moment;
 use cardan_proto::session::Session;
 use cardan_proto::session::config::{Config, Role};
 use cardan_proto::session::event::{
-    Answer, Ask, AskKey, CallKey, Called, Cause, Command, Event, Input, Outcome, Output, Refusal, Ticket,
+    Answer, Ask, AskKey, CallKey, Called, Cause, Command, Delivery, Event, Input, Outcome, Output, Refusal,
+    Ticket,
 };
 use tokio::time::{Instant, Sleep};
 
@@ -43,6 +45,10 @@ pub struct Driver<L, S> {
     clock: Clock,
     reading: Reading,
     stalled_since: Option<(Moment, u64)>,
+    /// Writing has failed, when and how. Reading may still bring replies, or a better reason.
+    broken: Option<(Moment, Cause)>,
+    /// Bytes of calls that the session has taken and the link has not yet.
+    admitted_bytes: usize,
     /// Notes dropped because the peer did not keep up.
     dropped_notes: u64,
     phase: Phase,
@@ -78,6 +84,9 @@ const FRAMES_PER_TURN: usize = 64;
 /// What waits to be written before a turn stops to write it.
 const FLUSH_BYTES: usize = 16 << 10;
 
+/// How long reading goes on after writing has failed.
+const BROKEN_GRACE: Duration = Duration::from_millis(100);
+
 impl<L: Link, S: Service> Driver<L, S> {
     /// A driver and the handle to reach its peer through.
     pub fn new(link: L, service: Arc<S>, config: Arc<Config>) -> (Self, Peer) {
@@ -98,6 +107,8 @@ impl<L: Link, S: Service> Driver<L, S> {
             clock: Clock { start: Instant::now(), timer: None, armed: None },
             reading: Reading::Open,
             stalled_since: None,
+            broken: None,
+            admitted_bytes: 0,
             dropped_notes: 0,
             phase: Phase::Running,
         };
@@ -131,17 +142,25 @@ impl<L: Link, S: Service> Driver<L, S> {
             match wish {
                 Wish::Command(command) => self.local(command),
                 Wish::Call(..) if self.phase != Phase::Running => refuse(wish, gone()),
-                Wish::Call(..) if self.link.queued() >= self.config.limits.outbox_bytes => {
+                Wish::Call(..) if self.backlog_bytes() >= self.config.limits.outbox_bytes => {
                     refuse(wish, Outcome::Refused(Refusal::Backlog));
                 }
                 Wish::Call(command, ticket, slot) => {
                     self.slots.insert(ticket, slot);
+                    if let Command::Call(call) = &command {
+                        self.admitted_bytes += call.params.as_ref().map_or(0, Bytes::len);
+                    }
                     self.local(command);
                 }
             }
         }
         self.wishes = wishes;
         any
+    }
+
+    /// What waits to be written, counting what the session will put there in this turn.
+    fn backlog_bytes(&self) -> usize {
+        self.link.queued() + self.admitted_bytes
     }
 
     /// Handlers that were woken.
@@ -213,6 +232,7 @@ impl<L: Link, S: Service> Driver<L, S> {
                 Output::Close { cause } => self.end(cause),
             }
         }
+        self.admitted_bytes = 0;
         any
     }
 
@@ -280,11 +300,17 @@ impl<L: Link, S: Service> Driver<L, S> {
 
     /// Writes, and watches whether the peer takes it.
     fn write(&mut self, cx: &mut Context<'_>) {
-        if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
-            // A broken pipe is often the shadow of an end that reading will explain better.
-            if self.reading == Reading::Ended || self.link.queued() > 0 {
-                self.end(Cause::Io(error.to_string().into()));
-            }
+        if self.broken.is_none()
+            && let Poll::Ready(Err(error)) = self.link.poll_flush(cx)
+        {
+            self.broken = Some((self.clock.now(), Cause::Io(error.to_string().into())));
+        }
+        // A broken pipe is often the shadow of an end that reading explains better, after the last
+        // replies.
+        if let Some((since, cause)) = &self.broken
+            && (self.reading == Reading::Ended || self.clock.now().since(*since) >= BROKEN_GRACE)
+        {
+            self.end(cause.clone());
         }
         let (queued, written) = (self.link.queued(), self.link.written());
         self.session.written(written);
@@ -337,7 +363,8 @@ impl<L: Link, S: Service> Driver<L, S> {
 
     fn deadline(&self) -> Option<Moment> {
         let stall = self.stalled_since.map(|(since, _)| since + self.config.limits.stall_timeout);
-        [self.session.deadline(), stall].into_iter().flatten().min()
+        let broken = self.broken.as_ref().map(|(since, _)| *since + BROKEN_GRACE);
+        [self.session.deadline(), stall, broken].into_iter().flatten().min()
     }
 }
 
@@ -364,6 +391,19 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
                 Some(deadline) if this.clock.poll(deadline, cx).is_ready() => this.handle(Input::Tick),
                 _ => return Poll::Pending,
             }
+        }
+    }
+}
+
+impl<L, S> Drop for Driver<L, S> {
+    /// Dropped before its end, a driver still owes its callers an outcome.
+    fn drop(&mut self) {
+        for wish in self.inbox.leave() {
+            refuse(wish, gone());
+        }
+        let cause = Cause::ClosedByUs("the driver was dropped".into());
+        for (_, slot) in self.slots.drain() {
+            slot.settle(Outcome::Lost { cause: cause.clone(), delivery: Delivery::Unknown });
         }
     }
 }

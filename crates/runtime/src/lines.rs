@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use cardan_proto::codec::{Line, LineDecoder};
@@ -15,6 +16,7 @@ use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, LaneId, Outgoing};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::{Sleep, sleep};
 
 use crate::link::{Link, Received};
 
@@ -27,6 +29,9 @@ pub struct Lines<R, W> {
     inbuf: BytesMut,
     out: Outbox,
     excerpt_bytes: usize,
+    drain_timeout: Duration,
+    /// Runs while we close and the peer does not take what waits.
+    closing: Option<Pin<Box<Sleep>>>,
 }
 
 impl<R, W> Lines<R, W> {
@@ -39,6 +44,8 @@ impl<R, W> Lines<R, W> {
             inbuf: BytesMut::new(),
             out: Outbox::default(),
             excerpt_bytes: limits.excerpt_bytes,
+            drain_timeout: limits.drain_timeout,
+            closing: None,
         }
     }
 
@@ -72,8 +79,10 @@ struct Outbox {
     bytes: Vec<u8>,
     /// How much of `bytes` is written.
     done: usize,
-    /// Where in `bytes` each message ends that is not written in full.
-    ends: VecDeque<usize>,
+    /// What was written and is no longer in `bytes`.
+    gone: u64,
+    /// Where each message ends that is not written in full, counted from the link's first byte.
+    ends: VecDeque<u64>,
     written: u64,
 }
 
@@ -81,17 +90,25 @@ impl Outbox {
     fn push(&mut self, message: &Outgoing) {
         message.write(&mut self.bytes);
         self.bytes.push(b'\n');
-        self.ends.push_back(self.bytes.len());
+        self.ends.push_back(self.gone + self.bytes.len() as u64);
+    }
+
+    fn waiting(&self) -> &[u8] {
+        &self.bytes[self.done..]
     }
 
     fn advance(&mut self, n: usize) {
         self.done += n;
-        while self.ends.front().is_some_and(|end| *end <= self.done) {
+        let written = self.gone + self.done as u64;
+        while self.ends.front().is_some_and(|end| *end <= written) {
             self.ends.pop_front();
             self.written += 1;
         }
-        if self.done == self.bytes.len() {
-            self.bytes.clear();
+        // A peer that is always a little behind never empties the buffer: what is written must leave
+        // it all the same. Moving no more than was written keeps the cost proportional.
+        if self.done >= KEPT_BYTES.max(self.bytes.len() / 2) || self.done == self.bytes.len() {
+            self.bytes.drain(..self.done);
+            self.gone = written;
             self.done = 0;
             // One large reply must not pin its size for ever.
             self.bytes.shrink_to(KEPT_BYTES);
@@ -153,8 +170,8 @@ where
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(writer) = &mut self.writer else { return Poll::Ready(Ok(())) };
-        while self.out.done < self.out.bytes.len() {
-            let n = ready!(Pin::new(&mut *writer).poll_write(cx, &self.out.bytes[self.out.done..]))?;
+        while !self.out.waiting().is_empty() {
+            let n = ready!(Pin::new(&mut *writer).poll_write(cx, self.out.waiting()))?;
             if n == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -164,7 +181,7 @@ where
     }
 
     fn queued(&self) -> usize {
-        self.out.bytes.len() - self.out.done
+        self.out.waiting().len()
     }
 
     fn written(&self) -> u64 {
@@ -172,19 +189,51 @@ where
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
-        if let Some(writer) = &mut self.writer {
-            // What was promised is written, unless the peer is gone or does not take it.
-            if !matches!(cause, Cause::Stalled | Cause::Io(_)) {
-                while self.out.done < self.out.bytes.len() {
-                    match ready!(Pin::new(&mut *writer).poll_write(cx, &self.out.bytes[self.out.done..])) {
-                        Ok(n) if n > 0 => self.out.advance(n),
-                        _ => break,
-                    }
+        if self.writer.is_none() {
+            return Poll::Ready(());
+        }
+        if self.poll_farewell(cx, cause).is_pending() {
+            let drain_timeout = self.drain_timeout;
+            let timer = self.closing.get_or_insert_with(|| Box::pin(sleep(drain_timeout)));
+            ready!(timer.as_mut().poll(cx));
+        }
+        self.writer = None;
+        Poll::Ready(())
+    }
+}
+
+impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
+    /// Writes what was promised and ends our direction, unless the peer is gone or does not take it.
+    fn poll_farewell(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
+        let Some(writer) = &mut self.writer else { return Poll::Ready(()) };
+        if !matches!(cause, Cause::Stalled | Cause::Io(_)) {
+            while !self.out.waiting().is_empty() {
+                match ready!(Pin::new(&mut *writer).poll_write(cx, self.out.waiting())) {
+                    Ok(n) if n > 0 => self.out.advance(n),
+                    _ => break,
                 }
             }
-            let _ = ready!(Pin::new(writer).poll_shutdown(cx));
-            self.writer = None;
         }
-        Poll::Ready(())
+        Pin::new(writer).poll_shutdown(cx).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// F6: a peer that keeps up without ever catching up does not make the buffer grow.
+    #[test]
+    fn f6_what_is_written_leaves_the_buffer() {
+        let message = Outgoing::Raw(vec![b'x'; 64 << 10].into());
+        let mut out = Outbox::default();
+        out.push(&message);
+        for n in 1..=1000 {
+            out.push(&message);
+            out.advance((64 << 10) + 1);
+            assert_eq!(out.written, n);
+            assert_eq!(out.waiting().len(), (64 << 10) + 1);
+        }
+        assert!(out.bytes.capacity() <= 4 * KEPT_BYTES, "{} bytes", out.bytes.capacity());
     }
 }

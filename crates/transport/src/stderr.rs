@@ -160,7 +160,7 @@ impl<R: AsyncRead + Unpin> Drain<R> {
             self.kept.lock().frames += 1;
         }
         if let Some(on_line) = &self.on_line {
-            on_line(harmless(&self.line).trim_end());
+            on_line(&harmless(self.line.trim_ascii_end()));
         }
         self.line.clear();
     }

@@ -1,0 +1,157 @@
+//! A peer that does not keep up, breaks off or is forgotten: bounded buffers, and an outcome for all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::session::config::{Config, EraChoice, Role};
+use cardan_proto::session::event::{CallOptions, Cause, Event, LaneId, Outcome, Outgoing, Refusal};
+use cardan_proto::session::state::State;
+use cardan_runtime::driver::Driver;
+use cardan_runtime::lines::Lines;
+use cardan_runtime::link::Link;
+use cardan_runtime::peer::{CallHandle, Peer};
+use cardan_runtime::service::{Service, Silent};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+
+fn config(limits: Limits) -> Arc<Config> {
+    let identity = Bytes::from_static(br#"{"name":"t","version":"1"}"#);
+    let mut config = Config::new(Role::Client, identity, Bytes::from_static(b"{}"));
+    config.era = EraChoice::Legacy;
+    config.limits = limits;
+    Arc::new(config)
+}
+
+type ClientLink = Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+/// A client's link, and the bare other end of it.
+fn link(limits: &Limits) -> (ClientLink, DuplexStream) {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(ours);
+    (Lines::new(reader, writer, limits), theirs)
+}
+
+/// Answers the handshake, and then neither reads nor writes.
+async fn opened(stream: &mut DuplexStream) {
+    let mut lines = BufReader::new(stream).lines();
+    lines.next_line().await.unwrap();
+    let stream = lines.get_mut().get_mut();
+    stream.write_all(HELLO.as_bytes()).await.unwrap();
+    stream.write_all(b"\n").await.unwrap();
+}
+
+/// Tells when calls flow.
+#[derive(Default)]
+struct Herald {
+    ready: tokio::sync::Notify,
+}
+
+impl Service for Herald {
+    fn event(&self, event: &Event) {
+        if matches!(event, Event::State(change) if change.to == State::Ready) {
+            self.ready.notify_one();
+        }
+    }
+}
+
+fn call(peer: &Peer, bytes: usize) -> CallHandle {
+    let params = format!(r#"{{"name":"x","arguments":{{"a":"{}"}}}}"#, "a".repeat(bytes));
+    peer.call(Method::ToolsCall, Some(params.into()), CallOptions::default())
+}
+
+/// F6, S0-47: calls made at once are refused at the bound; the link is not torn down for them.
+#[tokio::test(start_paused = true)]
+async fn f6_a_burst_beyond_the_backlog_is_refused_call_by_call() {
+    let limits = Limits { outbox_bytes: 1 << 20, ..Limits::DEFAULT };
+    let (link, mut theirs) = link(&limits);
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), config(limits));
+    let driver = tokio::spawn(driver);
+    opened(&mut theirs).await;
+    herald.ready.notified().await;
+    let calls: Vec<CallHandle> = (0..200).map(|_| call(&peer, 64 << 10)).collect();
+    let mut refused = 0;
+    for call in calls {
+        match tokio::time::timeout(Duration::from_secs(1), call).await {
+            Ok(Outcome::Refused(Refusal::Backlog)) => refused += 1,
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => {}
+        }
+    }
+    assert!((150..200).contains(&refused), "{refused} refused");
+    assert!(!driver.is_finished(), "the link lives");
+}
+
+/// S0-34: a peer that does not read cannot keep us from leaving.
+#[tokio::test(start_paused = true)]
+async fn closing_towards_a_peer_that_does_not_read_ends() {
+    let (mut link, _theirs) = link(&Limits::DEFAULT);
+    link.put(LaneId::MAIN, &Outgoing::Raw(vec![b'x'; 1 << 20].into()));
+    let cause = Cause::ClosedByUs("done".into());
+    let closing = std::future::poll_fn(|cx| link.poll_close(cx, &cause));
+    tokio::time::timeout(Duration::from_secs(6), closing).await.expect("bounded by the drain timeout");
+}
+
+/// S0-43: what a dying peer answered is not lost because a later write failed.
+#[tokio::test(start_paused = true)]
+async fn s0_43_a_reply_that_arrived_survives_a_broken_pipe() {
+    let (reader, mut replies) = tokio::io::duplex(64 << 10);
+    let (writer, mut calls) = tokio::io::duplex(64 << 10);
+    let link = Lines::new(reader, writer, &Limits::DEFAULT);
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), config(Limits::DEFAULT));
+    let driver = tokio::spawn(driver);
+    let mut lines = BufReader::new(&mut calls).lines();
+    lines.next_line().await.unwrap();
+    replies.write_all(format!("{HELLO}\n").as_bytes()).await.unwrap();
+    herald.ready.notified().await;
+    let first = call(&peer, 1);
+    while !lines.next_line().await.unwrap().unwrap().contains("tools/call") {}
+    // It reads no more, and its answer is under way when our next write fails.
+    drop(calls);
+    let second = call(&peer, 1);
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    replies.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"content\":[]}}\n").await.unwrap();
+    drop(replies);
+    assert!(matches!(first.await, Outcome::Done(_)), "answered");
+    assert!(matches!(second.await, Outcome::Lost { .. }));
+    assert_eq!(driver.await.unwrap(), Cause::ClosedByPeer);
+}
+
+/// S0-43: a peer that takes nothing more but stays is not waited for.
+#[tokio::test(start_paused = true)]
+async fn s0_43_a_broken_pipe_alone_ends_the_link() {
+    let (reader, _replies) = tokio::io::duplex(64 << 10);
+    let (writer, calls) = tokio::io::duplex(64 << 10);
+    drop(calls);
+    let link = Lines::new(reader, writer, &Limits::DEFAULT);
+    let (driver, _peer) = Driver::new(link, Arc::new(Silent), config(Limits::DEFAULT));
+    let cause = tokio::time::timeout(Duration::from_secs(1), driver).await.expect("soon");
+    assert!(matches!(cause, Cause::Io(_)), "{cause:?}");
+}
+
+/// S0-43: a driver that is dropped tells its callers.
+#[tokio::test(start_paused = true)]
+async fn s0_43_dropping_the_driver_settles_its_calls() {
+    let (link, mut theirs) = link(&Limits::DEFAULT);
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), config(Limits::DEFAULT));
+    let mut driver = tokio::spawn(driver);
+    opened(&mut theirs).await;
+    herald.ready.notified().await;
+    let sent = call(&peer, 1);
+    let soon = tokio::time::timeout(Duration::from_secs(1), &mut driver).await;
+    assert!(soon.is_err(), "it runs, and the call is on its way");
+    let waiting = call(&peer, 1);
+    driver.abort();
+    for handle in [sent, waiting] {
+        let outcome = tokio::time::timeout(Duration::from_secs(1), handle).await.expect("told");
+        assert!(matches!(outcome, Outcome::Lost { .. }), "{outcome:?}");
+    }
+    assert!(peer.is_closed());
+}
