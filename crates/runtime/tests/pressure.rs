@@ -1,5 +1,7 @@
 //! A peer that does not keep up, breaks off or is forgotten: bounded buffers, and an outcome for all.
 
+#![allow(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
