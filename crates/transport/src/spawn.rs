@@ -21,6 +21,9 @@ use crate::stderr::{Drain, OnLine};
 /// A server to be started. Each [`Spawn::spawn`] starts a new one: a link is used once, and who wants
 /// to connect again keeps this.
 ///
+/// The child gets three pipes and nothing else that we opened. What was left open to us without being
+/// marked close-on-exec when we started goes on to it, as it does from every program.
+///
 /// ```no_run
 /// use cardan_proto::limits::Limits;
 /// use cardan_transport::spawn::Spawn;
