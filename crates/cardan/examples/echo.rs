@@ -1,4 +1,5 @@
-//! A server with one tool, over stdio.
+//! The smallest server: one tool, over stdin and stdout.
+
 use cardan::prelude::*;
 
 #[derive(Deserialize, JsonSchema)]
@@ -7,7 +8,7 @@ struct Echo {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::io::Result<()> {
+async fn main() {
     let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text);
-    cardan::serve_stdio(&server.build()).await.map(drop)
+    cardan::serve_stdio(&server.build()).await;
 }

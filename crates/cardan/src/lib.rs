@@ -11,9 +11,9 @@
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread")]
-//! async fn main() -> std::io::Result<()> {
+//! async fn main() {
 //!     let server = Server::builder("echo", "1.0").tool("echo", "says it back", async |args: Echo| args.text);
-//!     cardan::serve_stdio(&server.build()).await.map(drop)
+//!     cardan::serve_stdio(&server.build()).await;
 //! }
 //! ```
 //!
@@ -26,14 +26,17 @@ pub use cardan_runtime as runtime;
 pub use cardan_server as server;
 pub use cardan_transport as transport;
 
-/// Serves our own stdin and stdout to the end.
+use cardan_proto::session::event::Cause;
+use cardan_server::Server;
+
+/// Serves whoever started this process, over stdin and stdout, until stdin ends. Tells why it ended.
 ///
-/// # Errors
-///
-/// When stdin or stdout cannot be used; the message says which.
-pub async fn serve_stdio(server: &server::Server) -> std::io::Result<proto::session::event::Cause> {
-    let link = transport::stdio::open(server.limits())?;
-    Ok(server.serve(link).await)
+/// Needs a tokio runtime with I/O and time. Print nothing to stdout meanwhile: it belongs to the protocol.
+pub async fn serve_stdio(server: &Server) -> Cause {
+    match cardan_transport::stdio::open(server.limits()) {
+        Ok(link) => server.serve(link).await,
+        Err(error) => Cause::Io(error.to_string().into()),
+    }
 }
 
 /// What most programs need.

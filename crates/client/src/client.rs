@@ -7,7 +7,7 @@ use cardan_proto::era::Era;
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::{CompleteParams, CompleteResult};
 use cardan_proto::model::prompt::{GetPromptParams, GetPromptResult};
-use cardan_proto::model::raw::RawObject;
+use cardan_proto::model::raw::{Raw, RawObject};
 use cardan_proto::model::resource::{ReadResourceParams, ReadResourceResult};
 use cardan_proto::model::tool::{CallToolParams, CallToolResult};
 use cardan_proto::model::{
@@ -27,7 +27,7 @@ use crate::cache::Cache;
 use crate::call::{Call, Listen};
 use crate::connect::{Connector, News};
 use crate::error::{CallError, Settled, result_of};
-use crate::pages::Pages;
+use crate::pages::{Page, Pages};
 
 /// A client with one live session. Dropping it ends the link at once; [`Client::close`] does so politely.
 #[derive(Debug)]
@@ -105,6 +105,11 @@ impl Client {
         result
     }
 
+    /// Starts any call and leaves its result raw. The handle can be awaited, watched and cancelled.
+    pub fn start(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> Call<Raw> {
+        Call::new(self.peer.call(method, params, options))
+    }
+
     /// Calls a tool. The handle can be awaited, watched and cancelled. `arguments` must serialise to an object.
     pub fn call_tool(
         &self,
@@ -121,8 +126,7 @@ impl Client {
         arguments: &impl Serialize,
         options: CallOptions,
     ) -> Result<Call<CallToolResult>, CallError> {
-        let raw =
-            cardan_proto::model::Raw::of(arguments).map_err(|error| CallError::Shape(error.to_string()))?;
+        let raw = Raw::of(arguments).map_err(|error| CallError::Shape(error.to_string()))?;
         let object =
             RawObject::try_from(raw).map_err(|flaw| CallError::Shape(format!("arguments: {flaw}")))?;
         let params = encode(&CallToolParams::new(name, Some(object)))?;
@@ -150,10 +154,16 @@ impl Client {
         self.typed(Method::CompletionComplete, Some(encode(params)?)).await
     }
 
+    /// Pages of any list, read as `P`.
+    #[must_use]
+    pub fn pages<P: Page>(&self, list: Method) -> Pages<'_, P> {
+        Pages::new(self, list)
+    }
+
     /// Pages of tools.
     #[must_use]
     pub fn tools(&self) -> Pages<'_, ListToolsResult> {
-        Pages::new(self, Method::ToolsList)
+        self.pages(Method::ToolsList)
     }
 
     /// All tools of all pages.
@@ -163,17 +173,17 @@ impl Client {
 
     /// All resources of all pages.
     pub async fn all_resources(&self) -> Result<Vec<Resource>, CallError> {
-        Pages::<ListResourcesResult>::new(self, Method::ResourcesList).all().await
+        self.pages::<ListResourcesResult>(Method::ResourcesList).all().await
     }
 
     /// All templates of all pages.
     pub async fn all_templates(&self) -> Result<Vec<ResourceTemplate>, CallError> {
-        Pages::<ListResourceTemplatesResult>::new(self, Method::ResourcesTemplatesList).all().await
+        self.pages::<ListResourceTemplatesResult>(Method::ResourcesTemplatesList).all().await
     }
 
     /// All prompts of all pages.
     pub async fn all_prompts(&self) -> Result<Vec<Prompt>, CallError> {
-        Pages::<ListPromptsResult>::new(self, Method::PromptsList).all().await
+        self.pages::<ListPromptsResult>(Method::PromptsList).all().await
     }
 
     /// Does the server live? Modern servers have no ping; they are asked what they can do.

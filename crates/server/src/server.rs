@@ -1,11 +1,14 @@
 //! The server: what it is called, what it offers, and the links it serves.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::limits::Limits;
+use cardan_proto::model::{Prompt, PromptMessage, Resource, ResourceContents};
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Cause, Change, Event, LogLevel};
 use cardan_runtime::driver::Driver;
@@ -15,9 +18,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::builder::Builder;
+use crate::cx::Cx;
 use crate::registry::Registry;
 use crate::router::Router;
 use crate::seal::Sealer;
+use crate::stop::Stop;
 use crate::tools::{Registered, ToolFn};
 
 /// A server. Cheap to clone; serves any number of links at once.
@@ -95,6 +100,46 @@ impl Server {
         let removed = self.change_registry(|registry| registry.tools.remove(name));
         if removed {
             self.changed(&Change::Tools);
+        }
+        removed
+    }
+
+    /// Adds or replaces a resource, and tells those who listen.
+    pub fn add_resource<F, Fut>(&self, resource: Resource, read: F)
+    where
+        F: Fn(Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<ResourceContents>, Stop>> + Send + 'static,
+    {
+        let uri = resource.uri.clone();
+        self.change_registry(|registry| registry.resources.put(&uri, (resource, Arc::new(read))));
+        self.changed(&Change::Resources);
+    }
+
+    /// Takes a resource away, and tells those who listen. False: there was none.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        let removed = self.change_registry(|registry| registry.resources.remove(uri));
+        if removed {
+            self.changed(&Change::Resources);
+        }
+        removed
+    }
+
+    /// Adds or replaces a prompt, and tells those who listen.
+    pub fn add_prompt<F, Fut>(&self, prompt: Prompt, fill: F)
+    where
+        F: Fn(BTreeMap<String, String>, Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<PromptMessage>, Stop>> + Send + 'static,
+    {
+        let name = prompt.name.clone();
+        self.change_registry(|registry| registry.prompts.put(&name, (prompt, Arc::new(fill))));
+        self.changed(&Change::Prompts);
+    }
+
+    /// Takes a prompt away, and tells those who listen. False: there was none.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        let removed = self.change_registry(|registry| registry.prompts.remove(name));
+        if removed {
+            self.changed(&Change::Prompts);
         }
         removed
     }
