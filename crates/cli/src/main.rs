@@ -1,2 +1,63 @@
-//! The `cardan` command.
-fn main() {}
+//! The `cardan` command: call, list and read from any MCP server, and a server to try it on.
+//!
+//! Results go to stdout, everything else to stderr; what happened is told by the exit code
+//! ([`exit`]). What is meant by the words on the command line is settled in [`args`] and [`target`],
+//! how a server is reached in [`connect`], and each command has a file of its own in [`cmd`].
+
+mod answers;
+mod args;
+mod arguments;
+mod closest;
+mod cmd;
+mod connect;
+mod demo;
+mod exit;
+mod failure;
+mod interrupt;
+mod output;
+mod schema;
+mod target;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::Exit;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; whoever closed the pipe does not want to read them.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::usage(format!("cannot start: {error}")).report(cli.command.form()),
+    };
+    let form = cli.command.form();
+    let outcome = runtime.block_on(run(cli.command));
+    // A thread may still block on a terminal's stdin; nobody waits for it.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(()) => Exit::Done.into(),
+        Err(failure) => failure.report(form),
+    }
+}
+
+async fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Call(args) => cmd::call::run(args).await,
+        Command::List(args) => cmd::list::run(args).await,
+        Command::Read(args) => cmd::read::run(args).await,
+        Command::Prompt(args) => cmd::prompt::run(args).await,
+        Command::Info(args) => cmd::info::run(args).await,
+        Command::Demo(args) => cmd::demo::run(args).await,
+    }
+}

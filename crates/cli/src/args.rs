@@ -1,0 +1,306 @@
+//! The command line: every command, option and example.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cardan_proto::finding::Strictness;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::LogLevel;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::output::Form;
+
+/// Speaks the Model Context Protocol with any server, of any revision.
+#[derive(Debug, Parser)]
+#[command(name = "cardan", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  cardan list -- cardan demo
+  cardan call echo message=hi -- cardan demo
+  cardan call add a=2 b=3 --json -- cardan demo
+  cardan read demo://clock -- cardan demo
+  cardan info unix:///run/user/1000/demo.sock
+
+Exit codes:
+  0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 10 JSON-RPC error,
+  11 protocol violation, 12 timeout, 13 server exited, 14 input required, 130 interrupted";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Call a tool and print its result
+    Call(CallArgs),
+    /// List tools, resources, templates and prompts
+    List(ListArgs),
+    /// Read a resource
+    Read(ReadArgs),
+    /// Fill in a prompt
+    Prompt(PromptArgs),
+    /// Show what a server is and can do
+    Info(InfoArgs),
+    /// Serve the built-in demo server
+    Demo(DemoArgs),
+}
+
+impl Command {
+    /// How the outcome is told.
+    pub(crate) fn form(&self) -> Form {
+        let options = match self {
+            Self::Call(args) => &args.options,
+            Self::List(args) => &args.options,
+            Self::Read(args) => &args.options,
+            Self::Prompt(args) => &args.options,
+            Self::Info(args) => &args.options,
+            Self::Demo(_) => return Form::Text,
+        };
+        options.form()
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan call [OPTIONS] <TOOL> [KEY=VALUE]... -- <COMMAND>...\n       \
+                      cardan call [OPTIONS] <SERVER> <TOOL> [KEY=VALUE]...",
+    after_help = "\
+Arguments:
+  key=value   typed by the tool's schema: text, numbers, true and false, JSON for lists and objects;
+              a list also grows by repeating its key
+  key=@file   the contents of a file (@- is stdin, @@ a plain @)
+  key:=json   any JSON, also from a file with key:=@file
+
+Examples:
+  cardan call add a=2 b=3 -- cardan demo
+  cardan call echo message=@letter.txt -- cardan demo
+  cardan call ask question='Your name?' --answer answer=Ada -- cardan demo
+  cardan call slow steps=5 --timeout 10 tcp://127.0.0.1:7000
+  echo '{\"message\":\"hi\"}' | cardan call echo --args - -- cardan demo"
+)]
+pub(crate) struct CallArgs {
+    /// The tool and its arguments; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD", required = true)]
+    pub(crate) words: Vec<String>,
+    /// All arguments as one JSON object; @file reads a file, - reads stdin
+    #[arg(long, value_name = "JSON")]
+    pub(crate) args: Option<String>,
+    /// Send the arguments without checking them against the tool's schema
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan list [OPTIONS] [KIND] -- <COMMAND>...\n       \
+                      cardan list [OPTIONS] <SERVER> [KIND]",
+    after_help = "\
+KIND is tools, resources, templates or prompts; all of them when left out.
+
+Examples:
+  cardan list -- cardan demo
+  cardan list tools --json -- cardan demo
+  cardan list tcp://127.0.0.1:7000 prompts"
+)]
+pub(crate) struct ListArgs {
+    /// What to list; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan read [OPTIONS] <URI> -- <COMMAND>...\n       \
+                      cardan read [OPTIONS] <SERVER> <URI>",
+    after_help = "\
+Examples:
+  cardan read demo://clock -- cardan demo
+  cardan read demo://file/poem.txt --json -- cardan demo"
+)]
+pub(crate) struct ReadArgs {
+    /// The resource's address; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD", required = true)]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan prompt [OPTIONS] <NAME> [KEY=VALUE]... -- <COMMAND>...\n       \
+                      cardan prompt [OPTIONS] <SERVER> <NAME> [KEY=VALUE]...",
+    after_help = "\
+Examples:
+  cardan prompt greet name=Ada -- cardan demo
+  cardan prompt greet name=@name.txt --json -- cardan demo"
+)]
+pub(crate) struct PromptArgs {
+    /// The prompt and its arguments; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD", required = true)]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan info [OPTIONS] -- <COMMAND>...\n       cardan info [OPTIONS] <SERVER>",
+    after_help = "\
+Examples:
+  cardan info -- cardan demo
+  cardan info --era legacy --json -- cardan demo"
+)]
+pub(crate) struct InfoArgs {
+    /// The server, unless a command follows `--`
+    #[arg(value_name = "SERVER")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It ends when stdin ends, and on SIGTERM or SIGINT.
+
+Examples:
+  cardan demo
+  cardan demo --unix /tmp/demo.sock
+  cardan demo --tcp 127.0.0.1:7000")]
+pub(crate) struct DemoArgs {
+    /// Serve on a Unix socket instead of stdin and stdout
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    pub(crate) unix: Option<PathBuf>,
+    /// Serve on a loopback TCP address; port 0 takes a free one and tells it on stderr
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) tcp: Option<SocketAddr>,
+}
+
+/// How to talk, and how to tell.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Print the raw result as one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Longest wait for any one answer; 0 waits for ever [default: 30 s of silence, 600 s in all]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// How the session is opened
+    #[arg(long, value_enum, default_value_t)]
+    era: EraName,
+    /// End the session when the server deviates from the protocol
+    #[arg(long, conflicts_with = "lenient")]
+    strict: bool,
+    /// Repair what the server does wrong, where it can be repaired
+    #[arg(long)]
+    lenient: bool,
+    /// Show the server's stderr and every deviation as they come
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Log notes to ask for: debug, info, notice, warning, error, critical, alert or emergency
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    pub(crate) log_level: Option<LogLevel>,
+    /// Answer a field of a form that the server shows
+    #[arg(long = "answer", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) answers: Vec<(String, String)>,
+    /// Agree to visit the addresses that the server gives; they are printed, not opened
+    #[arg(long)]
+    pub(crate) accept_urls: bool,
+    /// A directory that the server may look at
+    #[arg(long = "root", value_name = "DIR")]
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+impl Options {
+    pub(crate) fn form(&self) -> Form {
+        if self.json { Form::Json } else { Form::Text }
+    }
+
+    pub(crate) fn era(&self) -> EraChoice {
+        match self.era {
+            EraName::Auto => EraChoice::Auto,
+            EraName::Legacy => EraChoice::Legacy,
+            EraName::Modern => EraChoice::Modern,
+        }
+    }
+
+    pub(crate) fn strictness(&self) -> Strictness {
+        match (self.strict, self.lenient) {
+            (true, _) => Strictness::Strict,
+            (false, true) => Strictness::Lenient,
+            (false, false) => Strictness::Standard,
+        }
+    }
+}
+
+/// The server to start.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// Set a variable in the started server's environment; it inherits ours
+    #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Where the server is started
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// The server's command
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum EraName {
+    /// Probe, and fall back to the handshake
+    #[default]
+    Auto,
+    /// Only the handshake
+    Legacy,
+    /// Only the probe
+    Modern,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())
+}
+
+fn level(text: &str) -> Result<LogLevel, String> {
+    LogLevel::parse(text).ok_or_else(|| "no such level".to_owned())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write it as key=value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+        let cli = Cli::try_parse_from(["cardan", "call", "add", "a=-2", "--json", "--", "server", "--flag"]);
+        let Command::Call(args) = cli.unwrap().command else { panic!("not a call") };
+        assert_eq!(args.words, ["add", "a=-2"]);
+        assert_eq!(args.server.command, ["server", "--flag"]);
+        assert_eq!(args.options.form(), Form::Json);
+    }
+}

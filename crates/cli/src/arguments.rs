@@ -1,0 +1,239 @@
+//! `key=value` words and what they mean for a tool or a prompt.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _};
+
+use serde_json::{Map, Value};
+
+use crate::closest::closest;
+use crate::failure::Failure;
+use crate::schema::Shape;
+
+/// Arguments as they were given.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    /// From `--args`.
+    base: Map<String, Value>,
+    given: Vec<(String, Given)>,
+}
+
+#[derive(Debug)]
+enum Given {
+    /// `key=value`: to be typed by the schema.
+    Text(String),
+    /// `key:=json`.
+    Json(Value),
+}
+
+impl Arguments {
+    pub(crate) fn parse(words: &[String], args: Option<&str>) -> Result<Self, Failure> {
+        let base = match args {
+            None => Map::new(),
+            Some(text) => object(text)?,
+        };
+        let given = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
+        Ok(Self { base, given })
+    }
+
+    /// Typed and checked by the tool's schema: unknown, missing and wrong ones are told before anything
+    /// is sent.
+    pub(crate) fn fit(self, tool: &str, schema: &Value) -> Result<Map<String, Value>, Failure> {
+        let shape = Shape::of(schema);
+        self.know_all(&shape, tool)?;
+        let object = self.typed(&shape)?;
+        let missing: Vec<String> = shape.missing(&object);
+        if !missing.is_empty() {
+            let places: Vec<String> =
+                missing.iter().map(|name| format!("/arguments/{name} ({})", shape.kind(name))).collect();
+            let hints: Vec<String> =
+                missing.iter().map(|name| format!("{name}=<{}>", shape.kind(name))).collect();
+            let message = format!("tool {tool} needs {}", places.join(", "));
+            return Err(Failure::usage(message).next(format!("add {}", hints.join(" "))));
+        }
+        let flaws = shape.check(&Value::Object(object.clone()));
+        if !flaws.is_empty() {
+            let message = format!("tool {tool} does not take this: {}", flaws.join("; "));
+            return Err(Failure::usage(message).next("correct it, or send it all the same with --no-check"));
+        }
+        Ok(object)
+    }
+
+    /// Typed as well as can be, and sent whatever the schema says.
+    pub(crate) fn unchecked(self, schema: &Value) -> Result<Map<String, Value>, Failure> {
+        let shape = Shape::of(schema);
+        let mut object = self.base;
+        for (key, given) in self.given {
+            let value = match given {
+                Given::Json(value) => value,
+                Given::Text(text) => shape.typed(&key, &text).unwrap_or(Value::String(text)),
+            };
+            put(&mut object, &shape, key, value);
+        }
+        Ok(object)
+    }
+
+    pub(crate) fn need_schema(&self) -> bool {
+        self.given.iter().any(|(_, given)| matches!(given, Given::Text(_)))
+    }
+
+    /// For prompts, where everything is text.
+    pub(crate) fn texts(self) -> BTreeMap<String, String> {
+        let text = |given| match given {
+            Given::Text(text) | Given::Json(Value::String(text)) => text,
+            Given::Json(value) => value.to_string(),
+        };
+        self.given.into_iter().map(|(key, given)| (key, text(given))).collect()
+    }
+
+    fn know_all(&self, shape: &Shape<'_>, tool: &str) -> Result<(), Failure> {
+        let Some(known) = shape.closed_names() else { return Ok(()) };
+        let keys = self.base.keys().chain(self.given.iter().map(|(key, _)| key));
+        for key in keys {
+            if known.contains(&key.as_str()) {
+                continue;
+            }
+            return Err(unknown("argument", key, &format!("tool {tool}"), &known));
+        }
+        Ok(())
+    }
+
+    fn typed(self, shape: &Shape<'_>) -> Result<Map<String, Value>, Failure> {
+        let mut object = self.base;
+        for (key, given) in self.given {
+            let value = match given {
+                Given::Json(value) => value,
+                Given::Text(text) => shape
+                    .typed(&key, &text)
+                    .map_err(|why| Failure::usage(format!("/arguments/{key}: {why}")))?,
+            };
+            put(&mut object, shape, key, value);
+        }
+        Ok(object)
+    }
+}
+
+/// Something that is not there, with what may have been meant.
+pub(crate) fn unknown(what: &str, name: &str, owner: &str, known: &[&str]) -> Failure {
+    let failure = Failure::usage(format!("{owner} has no {what} `{name}`"));
+    match (closest(name, known.iter().copied()), known) {
+        (Some(near), _) => failure.next(format!("did you mean `{near}`?")),
+        (None, []) => failure.next(format!("{owner} takes no {what}s")),
+        (None, known) => failure.next(format!("known: {}", known.join(", "))),
+    }
+}
+
+/// A list grows by repeating its key; anything else is replaced.
+fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: Value) {
+    match (object.get_mut(&key), value) {
+        (Some(Value::Array(list)), Value::Array(more)) if shape.is_list(&key) => list.extend(more),
+        (_, value) => {
+            object.insert(key, value);
+        }
+    }
+}
+
+fn pair(word: &str) -> Result<(String, Given), Failure> {
+    let Some((key, value)) = word.split_once('=') else {
+        return Err(Failure::usage(format!("`{word}` is not an argument")).next("write it as key=value"));
+    };
+    let (key, is_json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    if key.is_empty() {
+        return Err(Failure::usage(format!("`{word}` has no key")).next("write it as key=value"));
+    }
+    let text = contents(value)?;
+    if !is_json {
+        return Ok((key.to_owned(), Given::Text(text)));
+    }
+    let value = serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("{key} is not JSON: {error}")).next("for plain text write key=value")
+    })?;
+    Ok((key.to_owned(), Given::Json(value)))
+}
+
+/// The text itself, or that of a file.
+fn contents(value: &str) -> Result<String, Failure> {
+    match value.strip_prefix('@') {
+        None => Ok(value.to_owned()),
+        Some(text) if text.starts_with('@') => Ok(text.to_owned()),
+        Some("-") => stdin(),
+        Some(path) => fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("cannot read `{path}`: {error}")).next("for a plain @ write @@")
+        }),
+    }
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+    let text = if text == "-" { stdin()? } else { contents(text)? };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Failure::usage("--args is not a JSON object")),
+        Err(error) => Err(Failure::usage(format!("--args is not JSON: {error}"))),
+    }
+}
+
+fn stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = io::stdin().read_to_string(&mut text);
+    read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fit(words: &[&str], schema: &Value) -> Result<Value, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let arguments = Arguments::parse(&words, None).map_err(|failure| format!("{failure:?}"))?;
+        arguments.fit("t", schema).map(Value::Object).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn words_are_typed_by_the_schema() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"},
+                "b": {"type": "boolean"}, "l": {"type": "array", "items": {"type": "integer"}},
+                "o": {"type": "object"}, "m": {"type": ["string", "null"]}, "e": {"$ref": "#/$defs/E"},
+                "x": {}
+            },
+            "required": ["s"],
+            "$defs": {"E": {"enum": ["up", "down"]}}
+        });
+        let words =
+            ["s=5", "i=-5", "n=1.5", "b=true", "l=1", "l=2", "o={\"k\":1}", "m=null", "e=up", "x=@@at"];
+        let want = json!({
+            "s": "5", "i": -5, "n": 1.5, "b": true, "l": [1, 2], "o": {"k": 1}, "m": null, "e": "up", "x": "@at"
+        });
+        assert_eq!(fit(&words, &schema).unwrap(), want);
+        assert_eq!(fit(&["s=a=b", "l:=[3]"], &schema).unwrap(), json!({"s": "a=b", "l": [3]}));
+        for (words, told) in [
+            (vec!["s=x", "i=1.5"], "/arguments/i"),
+            (vec!["s=x", "b=yes"], "true or false"),
+            (vec!["s=x", "e=upp"], "up, down"),
+            (vec!["s=x", "l:=[\"a\"]"], "/arguments/l/0"),
+            (vec!["i=1"], "/arguments/s (string)"),
+            (vec!["s=x", "nn=1"], "has no argument `nn`"),
+            (vec!["word"], "key=value"),
+            (vec!["s:={"], "not JSON"),
+        ] {
+            let failure = fit(&words, &schema).unwrap_err();
+            assert!(failure.contains(told), "{words:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn open_schemas_take_any_key() {
+        assert_eq!(fit(&["a=1"], &json!({"type": "object"})).unwrap(), json!({"a": 1}));
+        let open = json!({"type": "object", "properties": {}, "additionalProperties": true});
+        assert_eq!(fit(&["a=text"], &open).unwrap(), json!({"a": "text"}));
+        assert!(fit(&["a=1"], &json!({"type": "object", "additionalProperties": false})).is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! `cardan demo`: the built-in server over stdio or a socket.
+
+use std::io;
+
+use cardan_proto::session::event::Cause;
+use cardan_server::Server;
+use cardan_transport::socket::{Listener, Reach, SocketError};
+use cardan_transport::stdio;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+
+use crate::args::DemoArgs;
+use crate::demo;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::tell;
+
+pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
+    let server = demo::server();
+    let mut stop =
+        Stop::watch().map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
+    let listener = match (args.unix, args.tcp) {
+        (Some(path), _) => {
+            let listener = Listener::bind_unix(&path).await.map_err(unserved)?;
+            tell(&format!("listening on unix://{}", path.display()));
+            listener
+        }
+        (None, Some(address)) => {
+            let listener = Listener::bind_tcp(address, Reach::Loopback).await.map_err(unserved)?;
+            tell(&format!("listening on tcp://{}", listener.tcp_address().unwrap_or(address)));
+            listener
+        }
+        (None, None) => return over_stdio(&server, &mut stop).await,
+    };
+    over_sockets(&server, &listener, &mut stop).await
+}
+
+/// Serves until stdin ends or a signal comes; then what runs may still finish.
+async fn over_stdio(server: &Server, stop: &mut Stop) -> Result<(), Failure> {
+    let link = stdio::open(server.limits())
+        .map_err(|error| Failure::new(Exit::Unreachable, format!("cannot use stdin and stdout: {error}")))?;
+    let mut serving = std::pin::pin!(server.serve(link));
+    let cause = tokio::select! {
+        cause = &mut serving => cause,
+        () = stop.wait() => {
+            server.close("asked to stop");
+            tokio::select! {
+                cause = &mut serving => cause,
+                // Asked twice: what runs is left alone.
+                () = stop.wait() => return Ok(()),
+            }
+        }
+    };
+    match cause {
+        // Whoever started us may leave without reading the rest.
+        Cause::ClosedByPeer | Cause::ClosedByUs(_) | Cause::Io(_) => Ok(()),
+        other => Err(Failure::new(Exit::Violation, other.to_string())),
+    }
+}
+
+async fn over_sockets(server: &Server, listener: &Listener, stop: &mut Stop) -> Result<(), Failure> {
+    let mut links = JoinSet::new();
+    loop {
+        tokio::select! {
+            link = listener.accept(server.limits()) => {
+                let (server, link) = (server.clone(), link.map_err(unserved)?);
+                links.spawn(async move { server.serve(link).await });
+            }
+            Some(_) = links.join_next() => {}
+            () = stop.wait() => break,
+        }
+    }
+    server.close("asked to stop");
+    tokio::select! {
+        () = async { while links.join_next().await.is_some() {} } => {}
+        () = stop.wait() => {}
+    }
+    Ok(())
+}
+
+fn unserved(error: SocketError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// The signals that ask us to stop.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn watch() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next.
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `cardan info`: what a server is, what it speaks and can do, and how fast it answers.
+
+use std::time::{Duration, Instant};
+
+use cardan_client::ServerInfo;
+use cardan_proto::era::{Era, Revision};
+use serde_json::{Value, json};
+
+use super::none_left;
+use crate::args::InfoArgs;
+use crate::connect::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Form, clean};
+use crate::target::Target;
+
+pub(crate) async fn run(args: InfoArgs) -> Result<(), Failure> {
+    let InfoArgs { words, options, server } = args;
+    let (target, words) = Target::split(words, server)?;
+    none_left(&words)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = info(&connection, options.form()).await;
+    connection.finish(outcome).await
+}
+
+struct Info {
+    server: ServerInfo,
+    revision: Revision,
+    opened_in: Duration,
+    ping: Duration,
+}
+
+async fn info(connection: &Connection, form: Form) -> Result<(), Failure> {
+    let start = Instant::now();
+    connection.unless_interrupted(connection.client().ping()).await?;
+    let info = Info {
+        server: connection.client().server(),
+        revision: connection.client().settled().revision,
+        opened_in: connection.opened_in,
+        ping: start.elapsed(),
+    };
+    match form {
+        Form::Json => output::print_json(&info.json().to_string()),
+        Form::Text => output::print(&info.lines()),
+    }
+}
+
+impl Info {
+    fn era(&self) -> &'static str {
+        match self.revision.era() {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "server": self.server.implementation,
+            "era": self.era(),
+            "revision": self.revision.date(),
+            "versions": self.server.versions,
+            "capabilities": self.server.capabilities,
+            "instructions": self.server.instructions,
+            "timings": { "openMs": millis(self.opened_in), "pingMs": millis(self.ping) },
+        })
+    }
+
+    fn lines(&self) -> String {
+        let name = match &self.server.implementation {
+            Some(server) => format!("{} {}", server.name, server.version),
+            None => "not named".to_owned(),
+        };
+        let capabilities = match json!(self.server.capabilities) {
+            Value::Object(map) => map.keys().cloned().collect::<Vec<_>>().join(", "),
+            _ => String::new(),
+        };
+        let mut rows = vec![
+            ("server", name),
+            ("era", self.era().to_owned()),
+            ("revision", self.revision.date().to_owned()),
+            ("speaks", self.server.versions.join(", ")),
+            ("capabilities", capabilities),
+            ("opened in", format!("{} ms", millis(self.opened_in))),
+            ("ping", format!("{} ms", millis(self.ping))),
+        ];
+        if let Some(text) = &self.server.instructions {
+            rows.push(("instructions", text.clone()));
+        }
+        let lines = rows.into_iter().map(|(name, value)| format!("{name:13} {}", clean(&value)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Milliseconds, to the microsecond.
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}

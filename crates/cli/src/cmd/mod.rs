@@ -1,0 +1,48 @@
+//! The commands, one file each.
+
+pub(crate) mod call;
+pub(crate) mod demo;
+pub(crate) mod info;
+pub(crate) mod list;
+pub(crate) mod prompt;
+pub(crate) mod read;
+
+use bytes::Bytes;
+use cardan_proto::model::Raw;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Params of a call.
+fn encode(params: &impl Serialize) -> Result<Bytes, Failure> {
+    let written = serde_json::to_vec(params);
+    written.map(Bytes::from).map_err(|error| Failure::usage(format!("cannot be sent: {error}")))
+}
+
+/// A result, where it has the shape of its method.
+fn decode<T: DeserializeOwned>(raw: &Raw) -> Result<T, Failure> {
+    raw.read().map_err(|error| {
+        Failure::new(Exit::Violation, format!("the result does not have the shape of its method: {error}"))
+            .next("see it as it is with --json, and report it to the server's author")
+    })
+}
+
+/// Takes the first word.
+fn first(words: &mut Vec<String>, what: &str) -> Result<String, Failure> {
+    if words.is_empty() {
+        return Err(Failure::usage(format!("{what} is missing")).next("see --help for examples"));
+    }
+    Ok(words.remove(0))
+}
+
+/// Nothing may be left.
+fn none_left(words: &[String]) -> Result<(), Failure> {
+    match words.first() {
+        Some(word) => {
+            Err(Failure::usage(format!("`{word}` is one word too many")).next("see --help for examples"))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,65 @@
+//! `cardan prompt`: a prompt with its arguments filled in.
+
+use cardan_proto::method::Method;
+use cardan_proto::model::{GetPromptParams, GetPromptResult, ListPromptsResult, Prompt};
+
+use super::{decode, encode, first};
+use crate::args::PromptArgs;
+use crate::arguments::{Arguments, unknown};
+use crate::connect::Connection;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, Form, clean};
+use crate::target::Target;
+
+pub(crate) async fn run(args: PromptArgs) -> Result<(), Failure> {
+    let PromptArgs { words, options, server } = args;
+    let (target, mut words) = Target::split(words, server)?;
+    let name = first(&mut words, "the prompt's name")?;
+    let arguments = Arguments::parse(&words, None)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = prompt(&connection, name, arguments, options.form()).await;
+    connection.finish(outcome).await
+}
+
+async fn prompt(
+    connection: &Connection,
+    name: String,
+    arguments: Arguments,
+    form: Form,
+) -> Result<(), Failure> {
+    let prompts = connection.all::<ListPromptsResult>(Method::PromptsList).await?;
+    let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
+        let known: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+        return Err(unknown("prompt", &name, "the server", &known).classed(Exit::NotFound));
+    };
+    let params = fill(prompt, arguments)?;
+    let raw = connection.call(Method::PromptsGet, Some(encode(&params)?)).await?;
+    match form {
+        Form::Json => output::print_json(raw.as_str()),
+        Form::Text => output::print(&messages(&decode(&raw)?)),
+    }
+}
+
+fn fill(prompt: &Prompt, arguments: Arguments) -> Result<GetPromptParams, Failure> {
+    let arguments = arguments.texts();
+    let owner = format!("prompt {}", prompt.name);
+    let known: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
+    if let Some(key) = arguments.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(unknown("argument", key, &owner, &known));
+    }
+    if let Some(missing) = prompt.missing(Some(&arguments)) {
+        let failure = Failure::usage(format!("{owner} needs /arguments/{missing}"));
+        return Err(failure.next(format!("add {missing}=<text>")));
+    }
+    let arguments = (!arguments.is_empty()).then_some(arguments);
+    Ok(GetPromptParams { name: prompt.name.clone(), arguments, ..GetPromptParams::default() })
+}
+
+fn messages(result: &GetPromptResult) -> String {
+    let lines = result
+        .messages
+        .iter()
+        .map(|message| format!("{}: {}", clean(message.role.as_str()), output::content(&message.content)));
+    lines.collect::<Vec<_>>().join("\n")
+}

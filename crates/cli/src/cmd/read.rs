@@ -1,0 +1,53 @@
+//! `cardan read`: the contents of a resource.
+
+use cardan_proto::jsonrpc::fault::code;
+use cardan_proto::method::Method;
+use cardan_proto::model::{ReadResourceParams, ReadResourceResult};
+use serde_json::Value;
+
+use super::{decode, encode, first, none_left};
+use crate::args::ReadArgs;
+use crate::connect::Connection;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, Form};
+use crate::target::Target;
+
+pub(crate) async fn run(args: ReadArgs) -> Result<(), Failure> {
+    let ReadArgs { words, options, server } = args;
+    let (target, mut words) = Target::split(words, server)?;
+    let uri = first(&mut words, "the resource's address")?;
+    none_left(&words)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = read(&connection, uri, options.form()).await;
+    connection.finish(outcome).await
+}
+
+async fn read(connection: &Connection, uri: String, form: Form) -> Result<(), Failure> {
+    let params = ReadResourceParams { uri, input_responses: None, request_state: None, meta: None };
+    let read = connection.call(Method::ResourcesRead, Some(encode(&params)?)).await;
+    let raw = read.map_err(|failure| match is_absence(&failure) {
+        true => failure.classed(Exit::NotFound).next("see what there is with `cardan list resources`"),
+        false => failure,
+    })?;
+    match form {
+        Form::Json => output::print_json(raw.as_str()),
+        Form::Text => {
+            let result: ReadResourceResult = decode(&raw)?;
+            let contents: Vec<String> = result.contents.iter().map(output::resource).collect();
+            output::print(&contents.join("\n"))
+        }
+    }
+}
+
+/// The modern era has no code of its own for what does not exist; it names the address in the data.
+fn is_absence(failure: &Failure) -> bool {
+    failure.fault().is_some_and(|fault| match fault.code {
+        code::RESOURCE_NOT_FOUND => true,
+        code::INVALID_PARAMS => {
+            let data = fault.data.as_ref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+            data.is_some_and(|data| data.get("uri").is_some())
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,217 @@
+//! One session with one server for the length of a command.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use cardan_client::{CallError, Client, Connector, Page};
+use cardan_proto::era::Era;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::model::Raw;
+use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
+use cardan_transport::child::ChildLink;
+use cardan_transport::error::SpawnError;
+use cardan_transport::socket::{self, SocketError, SocketLink};
+use cardan_transport::spawn::{EnvPolicy, Spawn};
+
+use crate::answers::Person;
+use crate::args::Options;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::output::tell;
+use crate::target::Target;
+use crate::watch::{Loudness, Watch, progress_line};
+
+/// A session, and everything that is told about it.
+pub(crate) struct Connection {
+    client: Client,
+    watch: Watch,
+    person: Person,
+    interrupts: Interrupts,
+    /// How long it took until calls could flow.
+    pub(crate) opened_in: Duration,
+}
+
+/// After Ctrl-C: how long the server may take to leave. A second Ctrl-C ends the wait.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// Starts or dials the server and opens a session.
+    pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
+        let interrupts = Interrupts::watch()
+            .map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
+        let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
+        let (watch, person) = (Watch::new(loudness), Person::new(options));
+        let limits = limits(options.timeout);
+        let connector = connector(options, &watch, &person, &limits)?;
+        let start = Instant::now();
+        let opened = tokio::select! {
+            opened = reach(target, &connector, &watch, &limits) => opened,
+            () = interrupts.first() => Err(interrupted()),
+        };
+        let client = opened.map_err(|failure| failure.seen(watch.findings(), watch.stderr()))?;
+        let opened_in = start.elapsed();
+        match (client.settled().revision.era(), options.log_level) {
+            (_, Some(level)) => client.set_level(level),
+            // Modern servers say nothing unless asked; legacy ones have a default of their own.
+            (Era::Modern, None) => client.set_level(LogLevel::Info),
+            (Era::Legacy, None) => {}
+        }
+        Ok(Self { client, watch, person, interrupts, opened_in })
+    }
+
+    /// The client, for what needs no progress.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Makes a call: progress is told, Ctrl-C cancels it on the wire.
+    pub(crate) async fn call(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        let mut call = self.client.start(method, params, options);
+        loop {
+            tokio::select! {
+                progress = call.progress() => match progress {
+                    Some(progress) => tell(&progress_line(&progress)),
+                    None => return call.await.map_err(|error| self.explained(error)),
+                },
+                () = self.interrupts.first() => {
+                    call.cancel("interrupted by the user");
+                    return call.await.map_err(|error| self.explained(error));
+                }
+            }
+        }
+    }
+
+    /// All entries of a list.
+    pub(crate) async fn all<P: Page>(&self, list: Method) -> Result<Vec<P::Entry>, Failure> {
+        self.unless_interrupted(self.client.pages::<P>(list).all()).await
+    }
+
+    /// Waits for `work`; Ctrl-C drops it, and what is dropped is cancelled on the wire.
+    pub(crate) async fn unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done.map_err(|error| self.explained(error)),
+            () = self.interrupts.first() => Err(interrupted()),
+        }
+    }
+
+    /// Ends the session. Input that nobody gave is the reason for whatever came of it.
+    pub(crate) async fn finish(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        let Self { client, person, interrupts, .. } = self;
+        let hurry = outcome.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted);
+        let closing = client.close("done");
+        if hurry {
+            tokio::select! {
+                _ = tokio::time::timeout(FAREWELL, closing) => {}
+                () = interrupts.second() => {}
+            }
+            return outcome;
+        }
+        tokio::select! {
+            _ = closing => {}
+            () = interrupts.first() => {}
+        }
+        person.failure().map_or(outcome, Err)
+    }
+
+    fn explained(&self, error: CallError) -> Failure {
+        Failure::from(error).seen(self.watch.findings(), self.watch.stderr())
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "interrupted by the user")
+}
+
+fn limits(timeout: Option<Duration>) -> Limits {
+    let mut limits = Limits::DEFAULT;
+    if let Some(timeout) = timeout {
+        limits.call_idle_timeout = timeout;
+        limits.call_total_timeout = timeout;
+        // Opening always ends; without a bound of ours it has its own.
+        if !timeout.is_zero() {
+            limits.open_timeout = timeout;
+            limits.probe_timeout = limits.probe_timeout.min(timeout);
+        }
+    }
+    limits
+}
+
+fn connector(
+    options: &Options,
+    watch: &Watch,
+    person: &Person,
+    limits: &Limits,
+) -> Result<Connector, Failure> {
+    let watch = watch.clone();
+    Ok(Client::builder("cardan", env!("CARGO_PKG_VERSION"))
+        .answer(person.answerers(options)?)
+        .observe(move |event| watch.event(event))
+        .era(options.era())
+        .strictness(options.strictness())
+        .limits(limits.clone()))
+}
+
+async fn reach(
+    target: &Target,
+    connector: &Connector,
+    watch: &Watch,
+    limits: &Limits,
+) -> Result<Client, Failure> {
+    match target {
+        Target::Command { program, args, env, cwd } => {
+            let mut spawn = Spawn::new(program).args(args).env_policy(EnvPolicy::Inherit);
+            for (name, value) in env {
+                spawn = spawn.env(name, value);
+            }
+            if let Some(cwd) = cwd {
+                spawn = spawn.cwd(cwd);
+            }
+            if watch.loudness() == Loudness::Verbose {
+                spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
+            }
+            let dial = async || start(&spawn, watch, limits);
+            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Unreachable))
+        }
+        Target::Unix(path) => {
+            let dial = async || socket::connect_unix(path, limits).await;
+            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
+        }
+        Target::Tcp(address) => {
+            let dial = async || dial_tcp(address, limits).await;
+            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
+        }
+    }
+}
+
+fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {
+    let link = spawn.spawn(limits)?;
+    watch.attach(link.stderr());
+    Ok(link)
+}
+
+/// Dials the addresses behind a name, one after the other.
+async fn dial_tcp(address: &str, limits: &Limits) -> Result<SocketLink, SocketError> {
+    let other = |source| SocketError::Other { address: address.into(), source };
+    let mut last = other(io::Error::other("the name has no address"));
+    for address in tokio::net::lookup_host(address).await.map_err(other)? {
+        match socket::connect_tcp(address, limits).await {
+            Ok(link) => return Ok(link),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn exit_of(error: &SocketError) -> Exit {
+    match error {
+        SocketError::TimedOut(_) => Exit::Timeout,
+        _ => Exit::Unreachable,
+    }
+}

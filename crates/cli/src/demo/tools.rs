@@ -1,0 +1,149 @@
+//! Tools that work on their own: results, failures, progress, log notes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use cardan_proto::session::event::LogLevel;
+use cardan_server::builder::Builder;
+use cardan_server::{Cx, Json, Stop};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    /// What to say back.
+    // Benchmarks of several implementations call it `text`.
+    #[serde(alias = "text")]
+    message: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The first number.
+    a: f64,
+    /// The second number.
+    b: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    /// Both numbers together.
+    sum: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Slow {
+    /// How many steps there are.
+    #[serde(default = "three")]
+    steps: u32,
+    /// How long each step takes, in milliseconds.
+    #[serde(default = "hundred")]
+    delay_ms: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Fail {
+    /// What the failure says.
+    message: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Big {
+    /// How many bytes of text, at most 8 MiB.
+    bytes: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Note {
+    /// How serious.
+    level: Level,
+    /// What the note says.
+    message: String,
+}
+
+/// The eight levels of syslog.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// With the base64 of a picture of this size, a frame still fits its limit.
+const MAX_BIG_BYTES: usize = 8 << 20;
+
+pub(super) fn add_to(builder: Builder) -> Builder {
+    let count = Arc::new(AtomicU64::new(0));
+    builder
+        .tool("echo", "Says the message back.", async |args: Echo| args.message)
+        .tool("add", "Adds two numbers; the result is structured.", async |args: Add| {
+            Json(Sum { sum: args.a + args.b })
+        })
+        .tool("slow", "Takes its time and tells how far it is.", slow)
+        .tool("fail", "Fails with the message, as tools fail.", async |args: Fail| {
+            Err::<(), _>(Stop::failed(args.message))
+        })
+        .tool("panic", "Panics: its own call fails and nothing else.", async || -> String {
+            panic!("the tool was asked to panic")
+        })
+        .tool("big", "Returns that many bytes of text.", big)
+        .tool("note", "Sends a log note.", note)
+        .tool("count", "Tells how often it was called in this process.", move || {
+            let calls = count.fetch_add(1, Ordering::Relaxed) + 1;
+            async move { calls.to_string() }
+        })
+}
+
+async fn slow(args: Slow, cx: Cx) -> &'static str {
+    for step in 1..=args.steps {
+        tokio::time::sleep(Duration::from_millis(args.delay_ms)).await;
+        let message = format!("step {step} of {}", args.steps);
+        cx.progress(f64::from(step), Some(f64::from(args.steps)), Some(&message));
+    }
+    "done"
+}
+
+async fn big(args: Big) -> Result<String, Stop> {
+    if args.bytes > MAX_BIG_BYTES {
+        return Err(Stop::failed(format_args!(
+            "{} bytes are too many; ask for at most {MAX_BIG_BYTES}",
+            args.bytes
+        )));
+    }
+    Ok("0123456789abcdef".chars().cycle().take(args.bytes).collect())
+}
+
+async fn note(args: Note, cx: Cx) -> &'static str {
+    cx.log(args.level.of_session(), Some("demo"), &args.message);
+    "noted"
+}
+
+impl Level {
+    fn of_session(self) -> LogLevel {
+        match self {
+            Self::Debug => LogLevel::Debug,
+            Self::Info => LogLevel::Info,
+            Self::Notice => LogLevel::Notice,
+            Self::Warning => LogLevel::Warning,
+            Self::Error => LogLevel::Error,
+            Self::Critical => LogLevel::Critical,
+            Self::Alert => LogLevel::Alert,
+            Self::Emergency => LogLevel::Emergency,
+        }
+    }
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn hundred() -> u64 {
+    100
+}

@@ -1,0 +1,71 @@
+//! What the exit code says. The codes are a promise: scripts branch on them.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// As wanted.
+    Done,
+    /// The command line, a file or an argument is wrong; nothing was sent.
+    Usage,
+    /// No session with the server.
+    Unreachable,
+    /// The tool ran and failed.
+    ToolFailed,
+    /// The server has no such tool, resource or prompt.
+    NotFound,
+    /// The server answered with a JSON-RPC error.
+    Fault,
+    /// The server broke the protocol.
+    Violation,
+    /// No answer in time.
+    Timeout,
+    /// The server ended, or closed the link.
+    Exited,
+    /// The server asked for input and nobody could answer.
+    InputRequired,
+    /// By the user; the server was told.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number that scripts see.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Usage => 1,
+            Self::Unreachable => 4,
+            Self::ToolFailed | Self::NotFound => 5,
+            Self::Fault => 10,
+            Self::Violation => 11,
+            Self::Timeout => 12,
+            Self::Exited => 13,
+            Self::InputRequired => 14,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The name of the class, first in every error.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::ToolFailed => "tool error",
+            Self::NotFound => "not found",
+            Self::Fault => "JSON-RPC error",
+            Self::Violation => "protocol violation",
+            Self::Timeout => "timeout",
+            Self::Exited => "server exited",
+            Self::InputRequired => "input required",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}

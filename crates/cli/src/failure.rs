@@ -1,0 +1,237 @@
+//! Why a command failed, in full: class, message, the peer's code and data, delivery, last words of
+//! the server, and what to do next.
+
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use cardan_client::{CallError, ConnectError, words};
+use cardan_proto::finding::Finding;
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::session::event::{Cause, Delivery, Refusal};
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output::{Form, clean};
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    next: Option<String>,
+    circumstances: Box<Circumstances>,
+}
+
+/// What else is known.
+#[derive(Debug, Default)]
+struct Circumstances {
+    fault: Option<Fault>,
+    delivery: Option<Delivery>,
+    findings: Vec<Finding>,
+    stderr: String,
+}
+
+/// Lines of the server's stderr that are shown; more would bury the message.
+const STDERR_LINES: usize = 20;
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), next: None, circumstances: Box::default() }
+    }
+
+    /// The command line is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// With what to do next.
+    pub(crate) fn next(mut self, step: impl Into<String>) -> Self {
+        self.next = Some(step.into());
+        self
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The same failure in a class that the command knows better.
+    pub(crate) fn classed(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// The server's own error, where it is the reason.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.circumstances.fault.as_ref()
+    }
+
+    /// With what was seen on the way, where it may explain the failure.
+    pub(crate) fn seen(mut self, findings: Vec<Finding>, stderr: String) -> Self {
+        let known = &mut self.circumstances;
+        match self.exit {
+            Exit::Done | Exit::Usage | Exit::ToolFailed | Exit::NotFound => {}
+            Exit::InputRequired | Exit::Interrupted => {}
+            Exit::Fault | Exit::Exited => known.stderr = stderr,
+            Exit::Unreachable | Exit::Violation | Exit::Timeout => {
+                known.stderr = stderr;
+                if known.findings.is_empty() {
+                    known.findings = findings;
+                }
+            }
+        }
+        self
+    }
+
+    /// Why there is no session.
+    pub(crate) fn of_connecting<E: Display>(error: ConnectError<E>, link: impl Fn(&E) -> Exit) -> Self {
+        match error {
+            ConnectError::Link(error) => Self::new(link(&error), error.to_string()),
+            ConnectError::Opening { cause, findings } => {
+                let mut failure = Self::of_cause(cause);
+                failure.circumstances.findings = findings;
+                failure
+            }
+            other => Self::new(Exit::Unreachable, other.to_string()),
+        }
+    }
+
+    fn of_cause(cause: Cause) -> Self {
+        let message = cause.to_string();
+        match cause {
+            Cause::Exited { status, stderr } => {
+                let mut failure = Self::new(Exit::Exited, format!("the server's process ended ({status})"));
+                failure.circumstances.stderr = stderr.into();
+                failure.next("see what it says on stderr, or start the command by hand")
+            }
+            Cause::ClosedByPeer => Self::new(Exit::Exited, "the server closed the link")
+                .next("see its log, or start the command by hand"),
+            Cause::Stalled => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
+            Cause::OpenTimeout => Self::new(Exit::Timeout, message)
+                .next("is this an MCP server? allow a slow one more time with --timeout"),
+            Cause::Violated(_) => {
+                Self::new(Exit::Violation, message).next("report it to the server's author, or try --lenient")
+            }
+            Cause::NoCommonRevision { .. } => {
+                Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
+            }
+            Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault),
+            _ => Self::new(Exit::Unreachable, message).next("connect again"),
+        }
+    }
+
+    fn of_fault(exit: Exit, message: String, fault: Fault) -> Self {
+        let mut failure = Self::new(exit, message);
+        failure.circumstances.fault = Some(fault);
+        failure
+    }
+
+    fn delivered(mut self, delivery: Delivery) -> Self {
+        self.circumstances.delivery = Some(delivery);
+        self
+    }
+
+    /// Tells it on stderr, and gives the exit code.
+    pub(crate) fn report(self, form: Form) -> ExitCode {
+        let text = match form {
+            Form::Text => self.lines(),
+            Form::Json => format!("{}\n", self.json()),
+        };
+        // Nobody is left to hear that stderr is closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        self.exit.into()
+    }
+
+    fn lines(&self) -> String {
+        let known = &self.circumstances;
+        let mut out = format!("cardan: {}: {}\n", self.exit.class(), clean(&self.message));
+        if let Some(fault) = &known.fault {
+            let _ = writeln!(out, "  code: {}", fault.code);
+            if let Some(data) = &fault.data {
+                let _ = writeln!(out, "  data: {}", clean(&String::from_utf8_lossy(data)));
+            }
+        }
+        if let Some(delivery) = known.delivery {
+            let _ = writeln!(out, "  delivery: {}", words(delivery));
+        }
+        for finding in &known.findings {
+            let _ = writeln!(out, "  finding: {}", clean(&finding.to_string()));
+        }
+        let tail = self.stderr_tail();
+        if !tail.is_empty() {
+            out.push_str("  stderr of the server:\n");
+        }
+        for line in tail {
+            let _ = writeln!(out, "    | {}", clean(line));
+        }
+        if let Some(next) = &self.next {
+            let _ = writeln!(out, "  next: {}", clean(next));
+        }
+        out
+    }
+
+    fn json(&self) -> Value {
+        let known = &self.circumstances;
+        let mut error = json!({
+            "class": self.exit.class(),
+            "exit": self.exit.code(),
+            "message": self.message,
+        });
+        if let Some(fault) = &known.fault {
+            error["code"] = json!(fault.code);
+            let data = fault.data.as_ref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+            if let Some(data) = data {
+                error["data"] = data;
+            }
+        }
+        if let Some(delivery) = known.delivery {
+            error["delivery"] = json!(words(delivery));
+        }
+        if !known.findings.is_empty() {
+            error["findings"] = known.findings.iter().map(ToString::to_string).collect();
+        }
+        if !known.stderr.is_empty() {
+            error["stderr"] = json!(self.stderr_tail());
+        }
+        if let Some(next) = &self.next {
+            error["next"] = json!(next);
+        }
+        json!({ "error": error })
+    }
+
+    fn stderr_tail(&self) -> Vec<&str> {
+        let lines: Vec<&str> = self.circumstances.stderr.trim_end().lines().collect();
+        lines[lines.len().saturating_sub(STDERR_LINES)..].to_vec()
+    }
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let (message, next) = (error.to_string(), error.next_step());
+        match error {
+            CallError::Fault(fault) => {
+                Self::of_fault(exit_of(&fault), fault.message.clone().into_owned(), fault).next(next)
+            }
+            CallError::TimedOut { delivery, .. } => {
+                Self::new(Exit::Timeout, message).delivered(delivery).next("allow more time with --timeout")
+            }
+            CallError::Cancelled { delivery, .. } => {
+                Self::new(Exit::Interrupted, message).delivered(delivery)
+            }
+            CallError::Lost { cause, delivery } => Self::of_cause(cause).delivered(delivery),
+            CallError::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
+                Self::new(Exit::NotFound, message).next("see what the server can do with `cardan info`")
+            }
+            CallError::Refused(_) => Self::new(Exit::Unreachable, message).next(next),
+            _ => Self::new(Exit::Violation, message).next(next),
+        }
+    }
+}
+
+fn exit_of(fault: &Fault) -> Exit {
+    match fault.code {
+        code::RESOURCE_NOT_FOUND => Exit::NotFound,
+        code::MISSING_CAPABILITY | code::URL_ELICITATION_REQUIRED => Exit::InputRequired,
+        _ => Exit::Fault,
+    }
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C: the first one ends what runs politely, the second one ends us.
+
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How often the user interrupted. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Interrupts {
+    count: watch::Receiver<u32>,
+}
+
+impl Interrupts {
+    /// Watches from now on; none is missed between two waits.
+    pub(crate) fn watch() -> io::Result<Self> {
+        let mut signals = signal(SignalKind::interrupt())?;
+        let (counting, count) = watch::channel(0);
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                counting.send_modify(|count| *count += 1);
+            }
+        });
+        Ok(Self { count })
+    }
+
+    /// Waits for the first.
+    pub(crate) async fn first(&self) {
+        self.nth(1).await;
+    }
+
+    /// Waits for the second.
+    pub(crate) async fn second(&self) {
+        self.nth(2).await;
+    }
+
+    async fn nth(&self, wanted: u32) {
+        if self.count.clone().wait_for(|count| *count >= wanted).await.is_err() {
+            // Nobody counts any more: the process ends anyway.
+            std::future::pending().await
+        }
+    }
+}

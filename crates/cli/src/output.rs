@@ -1,0 +1,147 @@
+//! What goes to stdout: results and nothing else, with nothing in them that moves the cursor.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use cardan_proto::model::{Content, ResourceContents};
+
+use crate::failure::Failure;
+
+/// How things are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// One line of JSON.
+    Json,
+}
+
+/// Writes text to stdout, with a newline at its end. Whoever closed the pipe has read enough.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(end.as_bytes()))
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::usage(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes raw JSON to stdout as one line.
+pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
+    print(&json_line(json))
+}
+
+/// Writes one line to stderr. Nobody is left to hear that it is closed.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", clean(line));
+}
+
+/// Foreign text without anything a terminal obeys: control characters are shown as escapes, and so are
+/// those that reverse the direction of writing.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.replace("\r\n", "\n").chars() {
+        if is_obeyed(c) {
+            let _ = write!(out, "{}", c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn is_obeyed(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// JSON on one line. What is obeyed can stand only in strings, where an escape means the same.
+fn json_line(json: &str) -> Cow<'_, str> {
+    if !json.contains(|c| c == '\n' || c == '\t' || is_obeyed(c)) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match c {
+            // Only as space between tokens: strings have them escaped.
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if is_obeyed(c) => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Content for people: text as it is, the rest in a few words.
+pub(crate) fn contents(blocks: &[Content]) -> String {
+    let blocks: Vec<String> = blocks.iter().map(content).collect();
+    blocks.join("\n")
+}
+
+/// One block for people.
+pub(crate) fn content(block: &Content) -> String {
+    match block {
+        Content::Text(text) => clean(&text.text).into_owned(),
+        Content::Image(media) => {
+            format!("[image, {}, {}]", clean(&media.mime_type), size(media.bytes().ok()))
+        }
+        Content::Audio(media) => {
+            format!("[audio, {}, {}]", clean(&media.mime_type), size(media.bytes().ok()))
+        }
+        Content::ResourceLink(link) => format!("[link to {}: {}]", clean(&link.name), clean(&link.uri)),
+        Content::Resource(embedded) => resource(&embedded.resource),
+        Content::ToolUse(tool) => format!("[use of tool {}]", clean(&tool.name)),
+        Content::ToolResult(result) => contents(&result.content),
+        Content::Other(block) => {
+            let kind = block.get("type").and_then(|kind| kind.as_str()).unwrap_or("unknown");
+            format!("[{}, a type of content we do not know; see --json]", clean(kind))
+        }
+    }
+}
+
+/// What was read, for people.
+pub(crate) fn resource(contents: &ResourceContents) -> String {
+    match contents {
+        ResourceContents::Text(text) => clean(&text.text).into_owned(),
+        ResourceContents::Blob(blob) => {
+            let kind = blob.mime_type.as_deref().unwrap_or("unknown type");
+            format!("[blob {}, {}, {}]", clean(&blob.uri), clean(kind), size(blob.bytes().ok()))
+        }
+    }
+}
+
+fn size(bytes: Option<Vec<u8>>) -> String {
+    bytes.map_or_else(|| "not valid base64".to_owned(), |bytes| format!("{} bytes", bytes.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_moves_the_cursor() {
+        assert_eq!(clean("a\tb\nc"), "a\tb\nc");
+        assert_eq!(clean("\u{1b}[2J\u{9b}x\r\ny\rz\u{202e}"), "\\u{1b}[2J\\u{9b}x\ny\\u{d}z\\u{202e}");
+    }
+
+    #[test]
+    fn json_is_one_line_and_means_the_same() {
+        let json = "{\"a\":\n\"\u{9b}\u{7f}\"}";
+        let line = json_line(json);
+        assert_eq!(line, "{\"a\": \"\\u009b\\u007f\"}");
+        let values = [json, &line].map(|text| serde_json::from_str::<serde_json::Value>(text).unwrap());
+        assert_eq!(values[0], values[1]);
+    }
+}

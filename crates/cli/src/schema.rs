@@ -1,0 +1,268 @@
+//! Just enough of JSON Schema to type what was typed and to see plain mistakes before sending.
+//!
+//! It looks at types, enumerations, required members, members and items, through local references.
+//! What it does not know it lets pass: the server has the last word.
+
+use serde_json::{Map, Value};
+
+/// The schema of a tool's arguments.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    root: &'a Value,
+}
+
+/// References that lead to references.
+const MAX_HOPS: usize = 16;
+
+/// Deeper values are left to the server.
+const MAX_DEPTH: usize = 16;
+
+impl<'a> Shape<'a> {
+    pub(crate) fn of(root: &'a Value) -> Self {
+        Self { root }
+    }
+
+    /// The names it takes, when it takes no others.
+    ///
+    /// Most schemas forget to say that they are closed, and servers then ignore what is misspelled;
+    /// so members count as closed unless the schema opens them expressly.
+    pub(crate) fn closed_names(&self) -> Option<Vec<&'a str>> {
+        let root = self.resolve(self.root);
+        let properties = root.get("properties").and_then(Value::as_object);
+        let names = properties.map(|map| map.keys().map(String::as_str).collect::<Vec<_>>());
+        let composed = ["allOf", "anyOf", "oneOf", "if", "patternProperties"]
+            .iter()
+            .any(|word| root.get(word).is_some());
+        match root.get("additionalProperties") {
+            _ if composed => None,
+            Some(Value::Bool(false)) => Some(names.unwrap_or_default()),
+            Some(Value::Bool(true) | Value::Object(_)) => None,
+            _ => names.filter(|names| !names.is_empty()),
+        }
+    }
+
+    /// Required names that `object` lacks.
+    pub(crate) fn missing(&self, object: &Map<String, Value>) -> Vec<String> {
+        required(self.resolve(self.root))
+            .filter(|name| !object.contains_key(*name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Required and other names, in the order of the schema.
+    pub(crate) fn signature(&self) -> String {
+        let root = self.resolve(self.root);
+        let required: Vec<&str> = required(root).collect();
+        let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let words = names.map(|name| match required.contains(&name.as_str()) {
+            true => format!("{name}=<{}>", self.kind(name)),
+            false => format!("[{name}=<{}>]", self.kind(name)),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What a member takes, in a word.
+    pub(crate) fn kind(&self, name: &str) -> String {
+        let Some(member) = self.member(name) else { return "any".to_owned() };
+        if let Some(values) = self.choices(member) {
+            return values.join("|");
+        }
+        match self.types(member).as_slice() {
+            [] => "any".to_owned(),
+            types => types.join("|"),
+        }
+    }
+
+    pub(crate) fn is_list(&self, name: &str) -> bool {
+        self.member(name).is_some_and(|member| self.types(member).contains(&"array"))
+    }
+
+    /// The value that `text` means for the member `name`.
+    pub(crate) fn typed(&self, name: &str, text: &str) -> Result<Value, String> {
+        match self.member(name) {
+            Some(member) => self.typed_as(member, text),
+            None => Ok(guessed(text)),
+        }
+    }
+
+    fn typed_as(&self, node: &Value, text: &str) -> Result<Value, String> {
+        let types = self.types(node);
+        if types.is_empty() {
+            return Ok(guessed(text));
+        }
+        // Text is tried last: where a number or a list is allowed too, that is what was meant.
+        for kind in types.iter().filter(|kind| **kind != "string") {
+            if let Some(value) = self.read(node, kind, text) {
+                return Ok(value);
+            }
+        }
+        if types.contains(&"string") {
+            return Ok(Value::String(text.to_owned()));
+        }
+        Err(format!(
+            "{text:?} is not {}",
+            types.iter().map(|kind| described(kind)).collect::<Vec<_>>().join(" or ")
+        ))
+    }
+
+    fn read(&self, node: &Value, kind: &str, text: &str) -> Option<Value> {
+        let json = || serde_json::from_str::<Value>(text.trim()).ok();
+        match kind {
+            "array" if !text.trim_start().starts_with('[') => {
+                let item = self.resolve(node).get("items").map(|items| self.typed_as(items, text));
+                item.unwrap_or_else(|| Ok(guessed(text))).ok().map(|item| Value::Array(vec![item]))
+            }
+            kind => json().filter(|value| is_of(kind, value)),
+        }
+    }
+
+    /// Everything that does not fit, each with its place.
+    pub(crate) fn check(&self, value: &Value) -> Vec<String> {
+        let mut flaws = Vec::new();
+        self.check_at(self.root, value, "/arguments", MAX_DEPTH, &mut flaws);
+        flaws
+    }
+
+    fn check_at(&self, node: &Value, value: &Value, at: &str, depth: usize, flaws: &mut Vec<String>) {
+        let node = self.resolve(node);
+        if depth == 0 {
+            return;
+        }
+        let types = self.types(node);
+        if !types.is_empty() && !types.iter().any(|kind| is_of(kind, value)) {
+            let wanted: Vec<&str> = types.iter().map(|kind| described(kind)).collect();
+            return flaws.push(format!("{at}: is not {}", wanted.join(" or ")));
+        }
+        if let Some(choices) = node.get("enum").and_then(Value::as_array)
+            && !choices.contains(value)
+        {
+            return flaws.push(format!("{at}: is not one of {}", listed(choices)));
+        }
+        if let Value::Object(object) = value {
+            for name in required(node).filter(|name| !object.contains_key(*name)) {
+                flaws.push(format!("{at}/{name}: is missing"));
+            }
+            let properties = node.get("properties").and_then(Value::as_object);
+            for (name, value) in object {
+                if let Some(member) = properties.and_then(|properties| properties.get(name)) {
+                    self.check_at(member, value, &format!("{at}/{name}"), depth - 1, flaws);
+                }
+            }
+        }
+        if let (Value::Array(list), Some(items)) = (value, node.get("items")) {
+            for (index, value) in list.iter().enumerate() {
+                self.check_at(items, value, &format!("{at}/{index}"), depth - 1, flaws);
+            }
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&'a Value> {
+        Some(self.resolve(self.resolve(self.root).get("properties")?.get(name)?))
+    }
+
+    /// Follows local references; what leads nowhere stays as it is.
+    fn resolve(&self, node: &'a Value) -> &'a Value {
+        let mut node = node;
+        for _ in 0..MAX_HOPS {
+            let reference = node.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
+            match reference.and_then(|pointer| self.root.pointer(pointer)) {
+                Some(next) => node = next,
+                None => return node,
+            }
+        }
+        node
+    }
+
+    /// The types a node allows; none: any.
+    fn types(&self, node: &'a Value) -> Vec<&'a str> {
+        self.types_within(node, MAX_HOPS)
+    }
+
+    fn types_within(&self, node: &'a Value, hops: usize) -> Vec<&'a str> {
+        let node = self.resolve(node);
+        match node.get("type") {
+            Some(Value::String(kind)) => return vec![kind],
+            Some(Value::Array(kinds)) => return kinds.iter().filter_map(Value::as_str).collect(),
+            _ => {}
+        }
+        if let Some(values) = node.get("enum").and_then(Value::as_array) {
+            return distinct(values.iter().map(type_of));
+        }
+        if let Some(value) = node.get("const") {
+            return vec![type_of(value)];
+        }
+        let branches = ["anyOf", "oneOf"].iter().find_map(|word| node.get(word)?.as_array());
+        let Some(branches) = branches.filter(|_| hops > 0) else { return Vec::new() };
+        let each: Vec<Vec<&str>> =
+            branches.iter().map(|branch| self.types_within(branch, hops - 1)).collect();
+        // One branch that takes anything makes the whole take anything.
+        if each.iter().any(Vec::is_empty) { Vec::new() } else { distinct(each.into_iter().flatten()) }
+    }
+
+    /// The words to choose from, when there is nothing else.
+    fn choices(&self, node: &'a Value) -> Option<Vec<&'a str>> {
+        let node = self.resolve(node);
+        if let Some(values) = node.get("enum").and_then(Value::as_array) {
+            return values.iter().map(Value::as_str).collect();
+        }
+        let branches = node.get("oneOf")?.as_array()?;
+        branches.iter().map(|branch| branch.get("const")?.as_str()).collect()
+    }
+}
+
+fn required(node: &Value) -> impl Iterator<Item = &str> {
+    node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Without a schema: JSON where it is JSON, else text.
+fn guessed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+fn distinct<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for kind in kinds {
+        if !seen.contains(&kind) {
+            seen.push(kind);
+        }
+    }
+    seen
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_of(kind: &str, value: &Value) -> bool {
+    match (kind, value) {
+        // A whole number may be written with a fraction of zero.
+        ("integer", Value::Number(number)) => {
+            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        (kind, value) => kind == type_of(value),
+    }
+}
+
+fn described(kind: &str) -> &str {
+    match kind {
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "true or false",
+        "array" => "a list in JSON",
+        "object" => "an object in JSON",
+        "string" => "text",
+        other => other,
+    }
+}
+
+fn listed(values: &[Value]) -> String {
+    let words = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    words.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,86 @@
+//! Which server is meant: a command after `--`, or an address.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::args;
+use crate::failure::Failure;
+
+/// A server that can be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Started by us.
+    Command {
+        /// The program.
+        program: OsString,
+        /// Its arguments.
+        args: Vec<OsString>,
+        /// Added to its environment.
+        env: Vec<(String, String)>,
+        /// Where it starts.
+        cwd: Option<PathBuf>,
+    },
+    /// On a Unix socket.
+    Unix(PathBuf),
+    /// On TCP: `host:port`.
+    Tcp(String),
+}
+
+const FORMS: &str = "give a command after `--`, or an address: tcp://host:port or unix:///path";
+
+impl Target {
+    /// The server, and the words that are left for the command.
+    pub(crate) fn split(words: Vec<String>, server: args::Server) -> Result<(Self, Vec<String>), Failure> {
+        let args::Server { env, cwd, command } = server;
+        let mut command = command.into_iter();
+        if let Some(program) = command.next() {
+            return Ok((Self::Command { program, args: command.collect(), env, cwd }, words));
+        }
+        if !env.is_empty() || cwd.is_some() {
+            return Err(Failure::usage("--env and --cwd are for a server that is started here").next(FORMS));
+        }
+        let mut words = words.into_iter();
+        let Some(server) = words.next() else {
+            return Err(Failure::usage("no server is given").next(FORMS));
+        };
+        Ok((Self::parse(&server)?, words.collect()))
+    }
+
+    fn parse(text: &str) -> Result<Self, Failure> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            let message = format!("no server named `{text}` is configured: there is no configuration yet");
+            return Err(Failure::usage(message).next(FORMS));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "tcp" if has_port(rest) => Ok(Self::Tcp(rest.to_owned())),
+            "tcp" => Err(Failure::usage(format!("`{text}` has no port")).next("write it as tcp://host:port")),
+            "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
+            "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
+                .next("write it as unix:///path, with three slashes")),
+            "http" | "https" | "ws" | "wss" => {
+                let message =
+                    format!("`{text}`: {scheme} comes with the network transports, not yet in this version");
+                Err(Failure::usage(message).next(FORMS))
+            }
+            _ => Err(Failure::usage(format!("`{text}`: {scheme} is no transport we know")).next(FORMS)),
+        }
+    }
+}
+
+fn has_port(address: &str) -> bool {
+    address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_apart() {
+        assert_eq!(Target::parse("tcp://[::1]:80").unwrap(), Target::Tcp("[::1]:80".into()));
+        assert_eq!(Target::parse("unix:///run/x.sock").unwrap(), Target::Unix("/run/x.sock".into()));
+        for wrong in ["tcp://host", "unix://x", "https://example.com/mcp", "gopher://x", "weather"] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
