@@ -34,8 +34,8 @@ fn server() -> Server {
         .tool("ask", "asks twice", |cx: Cx| async move { ask(&cx) })
         .tool("slow", "with progress", |cx: Cx| async move {
             for step in 1..=3 {
-                cx.progress(f64::from(step), Some(3.0), Some("going"));
                 tokio::task::yield_now().await;
+                cx.progress(f64::from(step), Some(3.0), Some("going"));
             }
             "done"
         })
@@ -101,6 +101,7 @@ async fn a_panic_is_one_calls_failure() {
     assert!(fine.await.is_ok());
 }
 
+/// PRG-5, S0-48: what a handler tells in its very last step still goes out before its answer.
 #[tokio::test]
 async fn progress_arrives_in_order_before_the_result() {
     for era in [EraChoice::Legacy, EraChoice::Modern] {

@@ -126,7 +126,7 @@ pub(crate) struct ListArgs {
     after_help = "\
 Examples:
   cardan read demo://clock -- cardan demo
-  cardan read demo://file/poem.txt --json -- cardan demo"
+  cardan read demo://file/poem --json -- cardan demo"
 )]
 pub(crate) struct ReadArgs {
     /// The resource's address; first the server, unless a command follows `--`

@@ -170,6 +170,10 @@ impl<L: Link, S: Service> Driver<L, S> {
         let mut replies = Vec::new();
         self.asks.poll(cx, |ask, polled| replies.push((ask, polled)));
         let any = !answers.is_empty() || !replies.is_empty();
+        if any {
+            // What a handler told in its last step goes out before its answer does.
+            self.take_wishes(cx);
+        }
         for (key, polled) in answers {
             self.local(Command::Answer { key, answer: answer_of(polled) });
         }

@@ -16,9 +16,9 @@ const PAGES: usize = 25;
 
 /// The files behind the template.
 const FILES: [(&str, &str); 4] = [
-    ("readme.txt", "Files of the demo server."),
-    ("recipe.txt", "Flour, water, salt, time."),
-    ("poem.txt", "Two shafts that do not line up\nturn as one."),
+    ("readme", "Files of the demo server."),
+    ("recipe", "Flour, water, salt, time."),
+    ("poem", "Two shafts that do not line up\nturn as one."),
     ("numbers.csv", "n,square\n1,1\n2,4\n3,9"),
 ];
 
