@@ -29,7 +29,7 @@ struct Counter;
 
 impl Service for Counter {
     fn call(&self, _: CallCx, called: Called) -> Handler<Answer> {
-        let bytes = called.call.params.as_ref().map_or(0, Bytes::len);
+        let bytes = called.call.params.raw().map_or(0, Bytes::len);
         Box::pin(std::future::ready(Answer::Done(format!(r#"{{"content":[],"bytes":{bytes}}}"#).into())))
     }
 }

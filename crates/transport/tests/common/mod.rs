@@ -23,6 +23,9 @@ use cardan_transport::child::ChildLink;
 use cardan_transport::guard::Guard;
 use cardan_transport::spawn::Spawn;
 use cardan_transport::stderr::Stderr;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
 /// A shell that answers the handshake when it says `hello`, and then does what follows.
@@ -195,18 +198,29 @@ pub fn members(group: u32) -> Vec<Process> {
     processes().into_iter().filter(|process| process.group == group).collect()
 }
 
-/// Waits until nothing of the group lives. The system tells nobody when an orphan ends, so we look.
+/// Waits until nothing of the group lives.
 pub async fn group_gone(group: u32, bound: Duration) {
-    let start = Instant::now();
-    while !members(group).is_empty() {
-        assert!(start.elapsed() < bound, "still there after {bound:?}: {:?}", members(group));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let gone = async {
+        while let Some(process) = members(group).first() {
+            ended(process.pid).await;
+        }
+    };
+    let gone = tokio::time::timeout(bound, gone).await;
+    assert!(gone.is_ok(), "still there after {bound:?}: {:?}", members(group));
 }
 
-pub fn kill(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, signal).expect("it is there to be killed");
+/// Waits for the end of any process, a child of ours or not.
+pub async fn ended(pid: u32) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // One that is gone already cannot be opened.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { return };
+    let process = AsyncFd::with_interest(process, Interest::READABLE).unwrap();
+    let _ = process.readable().await.unwrap();
+}
+
+pub fn kill(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, signal).expect("it is there to be killed");
 }
 
 /// Our peak of resident memory since the last [`forget_peak`], in bytes.
