@@ -23,9 +23,8 @@ use cardan_transport::child::ChildLink;
 use cardan_transport::guard::Guard;
 use cardan_transport::spawn::Spawn;
 use cardan_transport::stderr::Stderr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::task::JoinHandle;
 
 /// A shell that answers the handshake when it says `hello`, and then does what follows.
@@ -213,9 +212,16 @@ pub async fn group_gone(group: u32, bound: Duration) {
 pub async fn ended(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     // One that is gone already cannot be opened.
-    let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { return };
-    let process = AsyncFd::with_interest(process, Interest::READABLE).unwrap();
-    let _ = process.readable().await.unwrap();
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    loop {
+        let process = process.try_clone().unwrap();
+        // In short waits, so that a test that gives up is not held by this thread.
+        let short = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let wait = move || poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&short));
+        if tokio::task::spawn_blocking(wait).await.unwrap() != Ok(0) {
+            return;
+        }
+    }
 }
 
 pub fn kill(pid: u32, signal: Signal) {
