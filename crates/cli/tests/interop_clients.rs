@@ -48,7 +48,8 @@ fn report(client: &str, era: Option<&str>) -> Option<Vec<Value>> {
     if let Some(era) = era {
         command.args(["--era", era]);
     }
-    let output = command.args(["--", env!("CARGO_BIN_EXE_cardan"), "demo"]).output().expect("the client runs");
+    let output =
+        command.args(["--", env!("CARGO_BIN_EXE_cardan"), "demo"]).output().expect("the client runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -61,7 +62,8 @@ fn passes(client: &str, era: Option<&str>, settles: &str) {
     let found = |check: &str| lines.iter().find(|line| line["check"] == check);
     let checks = CHECKS.iter().copied().chain((settles == "legacy").then_some("ping"));
     for check in checks {
-        let line = found(check).unwrap_or_else(|| panic!("{client} {era:?}: {check} was not reached: {lines:?}"));
+        let line =
+            found(check).unwrap_or_else(|| panic!("{client} {era:?}: {check} was not reached: {lines:?}"));
         assert_eq!(line["ok"], Value::Bool(true), "{client} {era:?}: {line}");
     }
     assert_eq!(found("connect").expect("checked above")["era"], settles, "{client} {era:?}");

@@ -54,6 +54,22 @@ impl Revision {
         }
     }
 
+    /// The same for a result that is known to have none of the members to be added. `tail` is worked
+    /// out once and kept by the caller.
+    pub(crate) fn seal_bare(
+        self,
+        method: &Method,
+        result: Bytes,
+        config: &Config,
+        tail: &mut Option<Bytes>,
+    ) -> Bytes {
+        match self.era() {
+            Era::Legacy => result,
+            Era::Modern if method.is_cacheable() => modern::seal(method, result, config),
+            Era::Modern => modern::with_tail(&result, tail.get_or_insert_with(|| modern::tail(config))),
+        }
+    }
+
     /// The fault as this revision writes it: codes that it lacks become those it has.
     pub(crate) fn seal_fault(self, mut fault: Fault) -> Fault {
         match (self.era(), fault.code) {

@@ -189,6 +189,22 @@ pub(super) fn seal(method: &Method, result: Bytes, config: &Config) -> Bytes {
     splice(&result, &edits).unwrap_or(result)
 }
 
+/// What a result without members of its own gets, from the comma to the closing brace.
+pub(super) fn tail(config: &Config) -> Bytes {
+    let sealed = seal(&Method::ToolsCall, Bytes::from_static(b"{}"), config);
+    let mut tail = vec![b','];
+    tail.extend_from_slice(&sealed[1..]);
+    Bytes::from(tail)
+}
+
+/// `result` with `tail` in the place of its closing brace.
+pub(super) fn with_tail(result: &Bytes, tail: &Bytes) -> Bytes {
+    match result.strip_suffix(b"}") {
+        None | Some(b"{") => Bytes::from([b"{", &tail[1..]].concat()),
+        Some(open) => Bytes::from([open, tail].concat()),
+    }
+}
+
 fn sealed_meta(result: &Bytes, config: &Config) -> Option<Bytes> {
     if config.disclosure == Disclosure::Anonymous {
         return None;

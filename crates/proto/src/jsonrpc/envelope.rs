@@ -141,8 +141,9 @@ pub fn decode(frame: &Bytes, strictness: Strictness, limits: &Limits) -> Decoded
     if frame.len() > limits.frame_bytes {
         return refuse(Violation::of(Rule::Oversize));
     }
-    if let Err(error) = std::str::from_utf8(frame) {
-        return refuse(Violation { at: error.valid_up_to(), ..Violation::of(Rule::NotUtf8) });
+    if simdutf8::basic::from_utf8(frame).is_err() {
+        let at = std::str::from_utf8(frame).err().map_or(0, |error| error.valid_up_to());
+        return refuse(Violation { at, ..Violation::of(Rule::NotUtf8) });
     }
     let mut scanner = Scanner::new(frame, limits.depth);
     match scanner.peek() {

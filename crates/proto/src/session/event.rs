@@ -177,6 +177,9 @@ pub enum Wanted {
 pub enum Answer {
     /// With a result: a JSON object.
     Done(Bytes),
+    /// The same, known to have no `_meta`, no `resultType` and no cache hints, so that none need be
+    /// looked for.
+    Bare(Bytes),
     /// With a fault.
     Fault(Fault),
     /// With asks: the call goes on when they are answered.

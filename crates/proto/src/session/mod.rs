@@ -71,6 +71,8 @@ pub struct Session {
     /// Client: interests of ours.
     heard: Heard,
     log_level: Option<LogLevel>,
+    /// Server: what every modern result ends with, worked out once.
+    tail: Option<Bytes>,
     out: VecDeque<Output>,
     findings: Findings,
     quirks: Tally,
@@ -124,6 +126,7 @@ impl Session {
             standing: Standing::default(),
             heard: Heard::default(),
             log_level: None,
+            tail: None,
             out: VecDeque::new(),
             findings: Findings::default(),
             quirks: Tally::default(),

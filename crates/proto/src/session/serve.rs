@@ -238,18 +238,32 @@ impl Session {
         match answer {
             Answer::Ask(asks) => self.ask(key, asks),
             Answer::Done(result) => self.finish(key, Ok(result)),
+            Answer::Bare(result) => self.finish_bare(key, result),
             Answer::Fault(fault) => self.finish(key, Err(fault)),
         }
     }
 
     fn finish(&mut self, key: CallKey, outcome: Result<Bytes, Fault>) {
-        self.send_held(key);
-        let Some(running) = self.inbound.remove(key) else { return };
-        self.drop_asks_of(key);
-        let Running { call, lane, revision, batch, .. } = running;
-        let outcome = outcome.map(|result| revision.seal(&call.method, result, &self.config));
-        self.reply(lane, batch, Some(call.id), revision, outcome);
+        let Some(running) = self.finished(key) else { return };
+        let revision = running.revision;
+        let outcome = outcome.map(|result| revision.seal(&running.call.method, result, &self.config));
+        self.reply(running.lane, running.batch, Some(running.call.id), revision, outcome);
         self.drained();
+    }
+
+    fn finish_bare(&mut self, key: CallKey, result: Bytes) {
+        let Some(running) = self.finished(key) else { return };
+        let revision = running.revision;
+        let result = revision.seal_bare(&running.call.method, result, &self.config, &mut self.tail);
+        self.reply(running.lane, running.batch, Some(running.call.id), revision, Ok(result));
+        self.drained();
+    }
+
+    fn finished(&mut self, key: CallKey) -> Option<Running> {
+        self.send_held(key);
+        let running = self.inbound.remove(key)?;
+        self.drop_asks_of(key);
+        Some(running)
     }
 
     /// Carries asks in the way of the call's era.
