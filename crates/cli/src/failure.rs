@@ -179,9 +179,8 @@ impl Failure {
         });
         if let Some(fault) = &known.fault {
             error["code"] = json!(fault.code);
-            let data = fault.data.as_ref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
-            if let Some(data) = data {
-                error["data"] = data;
+            if fault.data.is_some() {
+                error["data"] = data_of(fault);
             }
         }
         if let Some(delivery) = known.delivery {
@@ -210,7 +209,12 @@ impl From<CallError> for Failure {
         let (message, next) = (error.to_string(), error.next_step());
         match error {
             CallError::Fault(fault) => {
-                Self::of_fault(exit_of(&fault), fault.message.clone().into_owned(), fault).next(next)
+                let (exit, message) = (exit_of(&fault), fault.message.clone().into_owned());
+                let next = match exit {
+                    Exit::InputRequired => "this command cannot give it; roots can be given with --root",
+                    _ => next,
+                };
+                Self::of_fault(exit, message, fault).next(next)
             }
             CallError::TimedOut { delivery, .. } => {
                 Self::new(Exit::Timeout, message).delivered(delivery).next("allow more time with --timeout")
@@ -232,6 +236,13 @@ fn exit_of(fault: &Fault) -> Exit {
     match fault.code {
         code::RESOURCE_NOT_FOUND => Exit::NotFound,
         code::MISSING_CAPABILITY | code::URL_ELICITATION_REQUIRED => Exit::InputRequired,
+        // Legacy revisions have no code for it; the data is the same.
+        _ if data_of(fault).get("requiredCapabilities").is_some() => Exit::InputRequired,
         _ => Exit::Fault,
     }
+}
+
+/// What the server says beside the message; null where it says nothing.
+pub(crate) fn data_of(fault: &Fault) -> Value {
+    fault.data.as_ref().and_then(|data| serde_json::from_slice(data).ok()).unwrap_or_default()
 }

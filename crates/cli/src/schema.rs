@@ -49,7 +49,7 @@ impl<'a> Shape<'a> {
             .collect()
     }
 
-    /// Required and other names, in the order of the schema.
+    /// How the arguments are written: required ones bare, others in brackets.
     pub(crate) fn signature(&self) -> String {
         let root = self.resolve(self.root);
         let required: Vec<&str> = required(root).collect();

@@ -3,13 +3,12 @@
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
 use cardan_proto::model::{ReadResourceParams, ReadResourceResult};
-use serde_json::Value;
 
 use super::{decode, encode, first, none_left};
 use crate::args::ReadArgs;
 use crate::connect::Connection;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, data_of};
 use crate::output::{self, Form};
 use crate::target::Target;
 
@@ -44,10 +43,7 @@ async fn read(connection: &Connection, uri: String, form: Form) -> Result<(), Fa
 fn is_absence(failure: &Failure) -> bool {
     failure.fault().is_some_and(|fault| match fault.code {
         code::RESOURCE_NOT_FOUND => true,
-        code::INVALID_PARAMS => {
-            let data = fault.data.as_ref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
-            data.is_some_and(|data| data.get("uri").is_some())
-        }
+        code::INVALID_PARAMS => data_of(fault).get("uri").is_some(),
         _ => false,
     })
 }

@@ -9,6 +9,7 @@ use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Stop};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
@@ -29,7 +30,7 @@ struct Add {
 #[derive(Serialize, JsonSchema)]
 struct Sum {
     /// Both numbers together.
-    sum: f64,
+    sum: Number,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -83,9 +84,7 @@ pub(super) fn add_to(builder: Builder) -> Builder {
     let count = Arc::new(AtomicU64::new(0));
     builder
         .tool("echo", "Says the message back.", async |args: Echo| args.message)
-        .tool("add", "Adds two numbers; the result is structured.", async |args: Add| {
-            Json(Sum { sum: args.a + args.b })
-        })
+        .tool("add", "Adds two numbers; the result is structured.", async |args: Add| add(&args))
         .tool("slow", "Takes its time and tells how far it is.", slow)
         .tool("fail", "Fails with the message, as tools fail.", async |args: Fail| {
             Err::<(), _>(Stop::failed(args.message))
@@ -99,6 +98,14 @@ pub(super) fn add_to(builder: Builder) -> Builder {
             let calls = count.fetch_add(1, Ordering::Relaxed) + 1;
             async move { calls.to_string() }
         })
+}
+
+fn add(args: &Add) -> Result<Json<Sum>, Stop> {
+    let sum = args.a + args.b;
+    // Whole numbers are written as such, as far as they are exact.
+    let whole = (sum.fract() == 0.0 && sum.abs() < 9e15).then(|| Number::from(sum as i64));
+    let sum = whole.or_else(|| Number::from_f64(sum));
+    Ok(Json(Sum { sum: sum.ok_or_else(|| Stop::failed("the sum is too large"))? }))
 }
 
 async fn slow(args: Slow, cx: Cx) -> &'static str {

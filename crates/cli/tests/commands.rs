@@ -1,0 +1,175 @@
+//! What the commands print, against the demo server.
+
+mod common;
+
+use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, signal, start};
+use serde_json::json;
+
+/// S2-3: the same command in both eras, and the era by choice.
+#[test]
+fn a_call_prints_its_text() {
+    for era in ["auto", "legacy", "modern"] {
+        demo(&["call", "echo", "message=hi there", "--era", era]).exits(0).prints("hi there\n").tells(&[]);
+    }
+    assert_eq!(demo(&["call", "echo", "message=hi"]).stderr, "");
+}
+
+/// TOOL-11, TOOL-23: the raw result has the structure, and the same as text.
+#[test]
+fn json_prints_the_raw_result_on_one_line() {
+    let result = demo(&["call", "add", "a=2", "b=3", "--json"]).exits(0).json();
+    assert_eq!(result["structuredContent"], json!({ "sum": 5 }));
+    assert_eq!(result["content"], json!([{ "type": "text", "text": "{\"sum\":5}" }]));
+    demo(&["call", "add", "a=0.5", "b=-1"]).exits(0).prints("{\"sum\":-0.5}\n");
+}
+
+#[test]
+fn progress_and_log_notes_go_to_stderr() {
+    for era in ["legacy", "modern"] {
+        demo(&["call", "slow", "steps=3", "delay_ms=1", "--era", era]).exits(0).prints("done\n").tells(&[
+            "progress: 1 of 3, step 1 of 3\n",
+            "progress: 2 of 3, step 2 of 3\n",
+            "progress: 3 of 3, step 3 of 3\n",
+        ]);
+        demo(&["call", "note", "level=warning", "message=mind", "--era", era])
+            .exits(0)
+            .prints("noted\n")
+            .tells(&["warning: demo: mind\n"]);
+        let quiet = ["call", "note", "level=info", "message=mind", "--log-level", "error", "--era", era];
+        assert!(!demo(&quiet).exits(0).stderr.contains("mind"));
+    }
+}
+
+#[test]
+fn content_of_every_kind_is_told() {
+    demo(&["call", "picture"]).exits(0).prints("[image, image/png, 98 bytes]\n");
+    demo(&["call", "sound"]).exits(0).prints("[audio, audio/wav, 844 bytes]\n");
+    demo(&["call", "link"]).exits(0).prints("[link to clock: demo://clock]\n");
+    demo(&["call", "embed"]).exits(0).prints("This is page 1.\n");
+    assert_eq!(demo(&["call", "big", "bytes=100000"]).exits(0).stdout.len(), 100_001);
+}
+
+/// What a server says cannot move the cursor, in any form of output.
+#[test]
+fn control_characters_are_shown_not_obeyed() {
+    demo(&["call", "echo", "message=\u{1b}[2J\u{9b}1m\rx"]).exits(0).prints("\\u{1b}[2J\\u{9b}1m\\u{d}x\n");
+    let ran = demo(&["call", "echo", "message=\u{1b}\u{9b}", "--json"]).exits(0);
+    assert!(!ran.stdout.trim_end().contains(char::is_control), "{ran:?}");
+    assert_eq!(ran.json()["content"][0]["text"], "\u{1b}\u{9b}");
+}
+
+/// All pages of every list.
+#[test]
+fn lists_are_complete() {
+    let lists = demo(&["list", "--json"]).exits(0).json();
+    let count = |member: &str| lists[member].as_array().unwrap().len();
+    assert_eq!((count("tools"), count("resources")), (17, 26));
+    assert_eq!((count("resourceTemplates"), count("prompts")), (1, 12));
+    let ran = demo(&["list", "tools", "--era", "legacy"]).exits(0);
+    assert_eq!(ran.stdout.lines().count(), 17);
+    assert!(ran.stdout.contains("add a=<number> b=<number>"), "{ran:?}");
+    assert!(ran.stdout.contains("[steps=<integer>]"), "{ran:?}");
+    demo(&["list", "prompts"]).exits(0);
+    demo(&["list", "tols"]).exits(1).tells(&["did you mean `tools`?"]);
+}
+
+#[test]
+fn resources_are_read() {
+    demo(&["read", "demo://page/7"]).exits(0).prints("This is page 7.\n");
+    demo(&["read", "demo://file/recipe.txt"]).exits(0).prints("Flour, water, salt, time.\n");
+    let clock = demo(&["read", "demo://clock", "--json"]).exits(0).json();
+    assert_eq!(clock["contents"][0]["mimeType"], "text/plain");
+    assert_eq!(clock["contents"][0]["text"].as_str().unwrap().len(), "2000-01-01T00:00:00Z".len());
+}
+
+#[test]
+fn prompts_are_filled_in() {
+    demo(&["prompt", "greet", "name=Ada"])
+        .exits(0)
+        .prints("user: Please greet Ada warmly, in one sentence.\n");
+    let filled = demo(&["prompt", "greet", "name=Ada", "--json"]).exits(0).json();
+    assert_eq!(filled["messages"][0]["role"], "user");
+    demo(&["prompt", "greet"]).exits(1).tells(&["/arguments/name"]);
+    demo(&["prompt", "greet", "nmae=Ada"]).exits(1).tells(&["did you mean `name`?"]);
+    demo(&["prompt", "gret", "name=Ada"]).exits(5).tells(&["did you mean `greet`?"]);
+}
+
+#[test]
+fn info_tells_era_revision_and_timings() {
+    for (era, revision) in [("legacy", "2025-11-25"), ("modern", "2026-07-28")] {
+        let info = demo(&["info", "--json", "--era", era]).exits(0).json();
+        assert_eq!((info["era"].as_str(), info["revision"].as_str()), (Some(era), Some(revision)));
+        assert_eq!(info["server"]["name"], "cardan-demo");
+        for capability in ["tools", "resources", "prompts", "completions", "logging"] {
+            assert!(info["capabilities"].get(capability).is_some(), "{capability}");
+        }
+        assert!(info["timings"]["openMs"].as_f64().unwrap() > 0.0);
+        assert!(info["timings"]["pingMs"].as_f64().unwrap() > 0.0);
+    }
+    let ran = demo(&["info"]).exits(0);
+    for row in ["server        cardan-demo", "era           modern", "speaks        2026-07-28, 2025-11-25"] {
+        assert!(ran.stdout.contains(row), "{row}: {ran:?}");
+    }
+}
+
+#[test]
+fn forms_are_answered_from_the_command_line() {
+    for era in ["legacy", "modern"] {
+        demo(&["call", "ask", "question=who?", "--answer", "answer=Ada", "--era", era])
+            .exits(0)
+            .prints("Ada\n");
+        demo(&["call", "visit", "url=https://example.com/x", "--accept-urls", "--era", era])
+            .exits(0)
+            .prints("accepted\n")
+            .tells(&["https://example.com/x"]);
+        let scratch = Scratch::new("a root");
+        let root = scratch.file("..");
+        let ran = demo(&["call", "roots", "--root", &root, "--era", era]).exits(0);
+        assert!(ran.stdout.starts_with("file:///"), "{ran:?}");
+    }
+}
+
+/// STD-15: the same framing on sockets; the address is told, a signal ends the server.
+#[test]
+fn the_demo_is_reached_by_unix_socket_and_tcp() {
+    let scratch = Scratch::new("sockets");
+    let path = scratch.file("demo.sock");
+    for words in [["demo", "--unix", &path], ["demo", "--tcp", "127.0.0.1:0"]] {
+        let mut server = start(&words);
+        let mut line = String::new();
+        let mut stderr = std::io::BufReader::new(server.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on ").unwrap();
+        cardan(&["call", address, "echo", "message=hi"]).exits(0).prints("hi\n");
+        cardan(&["list", address, "prompts", "--era", "legacy"]).exits(0);
+        cardan(&["info", address]).exits(0);
+        signal(&server, "TERM");
+        finish(server).exits(0);
+        cardan(&["info", address]).exits(4);
+    }
+    assert!(!std::path::Path::new(&path).exists(), "the socket is removed");
+}
+
+/// Whoever closes our stdout has read enough.
+#[test]
+fn a_broken_pipe_is_success() {
+    let mut child = start(&["call", "big", "bytes=4000000", "--", CARDAN, "demo"]);
+    drop(child.stdout.take());
+    let ran = finish(child).exits(0);
+    assert_eq!(ran.stderr, "");
+}
+
+#[test]
+fn arguments_come_from_files_and_stdin() {
+    let scratch = Scratch::new("files");
+    let file = scratch.file("letter.txt");
+    std::fs::write(&file, "two\nlines").unwrap();
+    demo(&["call", "echo", &format!("message=@{file}")]).exits(0).prints("two\nlines\n");
+    let object = scratch.file("args.json");
+    std::fs::write(&object, r#"{"a": 1, "b": 2}"#).unwrap();
+    demo(&["call", "add", "--args", &format!("@{object}"), "b=5"]).exits(0).prints("{\"sum\":6}\n");
+    let words = ["call", "echo", "--args", "-", "--", CARDAN, "demo"];
+    cardan_reading(&words, r#"{"message": "piped"}"#).exits(0).prints("piped\n");
+    let words = ["call", "echo", "message=@-", "--", CARDAN, "demo"];
+    cardan_reading(&words, "piped").exits(0).prints("piped\n");
+}

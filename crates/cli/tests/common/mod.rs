@@ -1,0 +1,221 @@
+//! The built binary, driven as a user would.
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "only tests call it")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The binary under test.
+pub(crate) const CARDAN: &str = env!("CARGO_BIN_EXE_cardan");
+
+/// Far longer than anything here takes; a hang fails instead of lasting.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The exit code is this one.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// Stdout is exactly this.
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert_eq!(self.stdout, text, "{self:#?}");
+        self
+    }
+
+    /// Stderr has all of these.
+    #[track_caller]
+    pub(crate) fn tells(self, texts: &[&str]) -> Self {
+        for text in texts {
+            assert!(self.stderr.contains(text), "{text:?} is not told: {self:#?}");
+        }
+        self
+    }
+
+    /// Stdout is one line of JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.stdout.matches('\n').count(), 1, "{self:#?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// Runs `cardan` with these words.
+pub(crate) fn cardan(words: &[&str]) -> Ran {
+    cardan_reading(words, "")
+}
+
+/// The same against the demo server.
+pub(crate) fn demo(words: &[&str]) -> Ran {
+    cardan(&[words, &["--", CARDAN, "demo"]].concat())
+}
+
+/// The same with something on stdin.
+pub(crate) fn cardan_reading(words: &[&str], input: &str) -> Ran {
+    let mut child = start(words);
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    finish(child)
+}
+
+/// Starts `cardan` with pipes.
+pub(crate) fn start(words: &[&str]) -> Child {
+    Command::new(CARDAN)
+        .args(words)
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for the end, not for ever.
+pub(crate) fn finish(mut child: Child) -> Ran {
+    let stdout = child.stdout.take().map(drain);
+    let stderr = child.stderr.take().map(drain);
+    let start = Instant::now();
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        if start.elapsed() > DEADLINE {
+            child.kill().unwrap();
+            panic!("still running after {DEADLINE:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let text =
+        |drain: Option<thread::JoinHandle<String>>| drain.map(|d| d.join().unwrap()).unwrap_or_default();
+    Ran { code, stdout: text(stdout), stderr: text(stderr) }
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    })
+}
+
+/// Sends a signal by name.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// A demo server on stdio, spoken to line by line.
+pub(crate) struct Raw {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Raw {
+    pub(crate) fn start() -> Self {
+        let mut child = start(&["demo"]);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, stdin, stdout }
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        writeln!(self.stdin, "{message}").unwrap();
+    }
+
+    /// The next message.
+    pub(crate) fn next(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server ended");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Sends a call and brings its reply, with the notes that came before it.
+    pub(crate) fn call(&mut self, message: &Value) -> (Value, Vec<Value>) {
+        self.send(message);
+        let mut notes = Vec::new();
+        loop {
+            let next = self.next();
+            if next.get("method").is_none() && next["id"] == message["id"] {
+                return (next, notes);
+            }
+            notes.push(next);
+        }
+    }
+
+    pub(crate) fn child(&self) -> &Child {
+        &self.child
+    }
+
+    /// Closes stdin and waits for the end.
+    pub(crate) fn end(self) -> Ran {
+        let Self { mut child, stdin, stdout } = self;
+        drop(stdin);
+        child.stdout = Some(stdout.into_inner());
+        finish(child)
+    }
+
+    /// Waits for the end with stdin still open.
+    pub(crate) fn wait(self) -> Ran {
+        let Self { mut child, stdin, stdout } = self;
+        child.stdout = Some(stdout.into_inner());
+        let ran = finish(child);
+        drop(stdin);
+        ran
+    }
+}
+
+/// A directory of one test's own.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("cardan-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A legacy server in another language that logs what it reads and misbehaves as told.
+pub(crate) fn odd_server<'a>(manner: &'a str, log: &'a str) -> Vec<&'a str> {
+    vec!["--", "python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py"), manner, log]
+}
+
+/// What that server read, in order.
+pub(crate) fn logged(log: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Can it run here? Says so when not.
+pub(crate) fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: python3 is not installed, so there is no odd server to talk to");
+    }
+    found
+}

@@ -1,0 +1,190 @@
+//! Every exit code, provoked; and what is told with it.
+
+mod common;
+
+use common::{CARDAN, Scratch, cardan, demo, has_python, logged, odd_server};
+use serde_json::{Value, json};
+
+fn odd(manner: &str, log: &str, words: &[&str]) -> common::Ran {
+    cardan(&[&["call", "odd"], words, &odd_server(manner, log)].concat())
+}
+
+fn error(ran: &common::Ran) -> Value {
+    serde_json::from_str::<Value>(&ran.stderr).expect("one line of JSON")["error"].clone()
+}
+
+/// Nothing is sent that the tool's schema excludes.
+#[test]
+fn usage_is_1_and_nothing_is_sent() {
+    demo(&["call", "echo"]).exits(1).tells(&["/arguments/message (string)", "add message=<string>"]);
+    demo(&["call", "echo", "mesage=hi"]).exits(1).tells(&["no argument `mesage`", "did you mean `message`?"]);
+    demo(&["call", "add", "a=two", "b=3"]).exits(1).tells(&["/arguments/a", "not a number"]);
+    demo(&["call", "add", "a:=\"2\"", "b=3"]).exits(1).tells(&["/arguments/a: is not a number"]);
+    demo(&["call", "note", "level=loud", "message=x"]).exits(1).tells(&["/arguments/level", "warning"]);
+    demo(&["call", "echo", "hi"]).exits(1).tells(&["key=value"]);
+    demo(&["call", "echo", "--args", "[1]"]).exits(1).tells(&["not a JSON object"]);
+    demo(&["call", "echo", "--strict", "--lenient"]).exits(1);
+    demo(&["call", "echo", "--era", "bronze"]).exits(1);
+    demo(&["read", "demo://clock", "more"]).exits(1).tells(&["one word too many"]);
+    cardan(&["unknown"]).exits(1);
+    cardan(&["--help"]).exits(0);
+    if has_python() {
+        let scratch = Scratch::new("unsent");
+        let log = scratch.file("log");
+        odd("hang", &log, &["n=1.5"]).exits(1).tells(&["/arguments/n", "not a whole number"]);
+        assert!(logged(&log).iter().all(|message| message["method"] != "tools/call"));
+    }
+}
+
+/// Servers by name or by a transport to come: the accepted forms are named.
+#[test]
+fn an_unknown_server_is_usage() {
+    for server in ["weather", "http://localhost:1/mcp", "wss://x/mcp", "gopher://x", "tcp://x", "unix://x"] {
+        cardan(&["call", server, "echo"]).exits(1).tells(&["next: "]);
+    }
+    cardan(&["info", "weather"]).exits(1).tells(&[
+        "no server named `weather`",
+        "tcp://host:port",
+        "unix:///path",
+    ]);
+    cardan(&["info", "https://x/mcp"]).exits(1).tells(&["comes with the network transports"]);
+    cardan(&["info"]).exits(1).tells(&["no server is given"]);
+}
+
+#[test]
+fn unreachable_is_4() {
+    cardan(&["info", "--", "cardan-no-such-server"]).exits(4).tells(&["cardan-no-such-server", "PATH"]);
+    cardan(&["info", "unix:///nowhere/demo.sock"]).exits(4).tells(&["/nowhere/demo.sock"]);
+    cardan(&["info", "tcp://127.0.0.1:1"]).exits(4).tells(&["127.0.0.1:1"]);
+    demo(&["info", "--cwd", "/nowhere"]).exits(4).tells(&["/nowhere"]);
+}
+
+/// TOOL-13, TOOL-14: what failed and what is not there.
+#[test]
+fn tool_error_and_not_found_are_5() {
+    demo(&["call", "fail", "message=out of paper"]).exits(5).prints("out of paper\n").tells(&["tool error"]);
+    let result = demo(&["call", "fail", "message=no", "--json"]).exits(5).json();
+    assert_eq!(result["isError"], true);
+    demo(&["call", "ecko", "message=hi"]).exits(5).tells(&["no tool `ecko`", "did you mean `echo`?"]);
+    for era in ["legacy", "modern"] {
+        demo(&["read", "demo://file/none", "--era", era]).exits(5).tells(&["not found", "demo://file/none"]);
+    }
+    demo(&["call", "add", "--no-check", "a=x", "b=1"]).exits(5).tells(&["tool error"]);
+}
+
+/// S0-61, S2-15: code, message and data of the server's error survive.
+#[test]
+fn a_json_rpc_error_is_10_with_code_and_data() {
+    demo(&["call", "panic"]).exits(10).tells(&["the handler panicked", "code: -32603"]);
+    demo(&["call", "nope", "--no-check"]).exits(10).tells(&["code: -32602", "nope"]);
+    if has_python() {
+        let scratch = Scratch::new("fault");
+        let log = scratch.file("log");
+        odd("fault", &log, &[]).exits(10).tells(&[
+            "no \\u{1b}[31mluck",
+            "code: -32050",
+            r#"data: {"tries": 3}"#,
+        ]);
+        let error = error(&odd("fault", &log, &["--json"]).exits(10));
+        assert_eq!((&error["code"], &error["data"]), (&json!(-32050), &json!({ "tries": 3 })));
+        assert_eq!((&error["exit"], &error["class"]), (&json!(10), &json!("JSON-RPC error")));
+    }
+}
+
+/// A malformed answer to a live call is diagnosed at once, with the rule it breaks.
+#[test]
+fn a_protocol_violation_is_11() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("violation");
+    let log = scratch.file("log");
+    odd("both", &log, &[]).exits(11).tells(&[
+        "protocol violation",
+        "both-outcomes",
+        "finding: frame",
+        "next: ",
+    ]);
+    odd("shape", &log, &[]).exits(11).tells(&["shape of its method"]);
+}
+
+/// A timeout is told to the server too.
+#[test]
+fn a_timeout_is_12_and_cancels_on_the_wire() {
+    demo(&["call", "slow", "steps=1", "delay_ms=60000", "--timeout", "2"]).exits(12).tells(&[
+        "timeout",
+        "delivery: ",
+        "--timeout",
+    ]);
+    if has_python() {
+        let scratch = Scratch::new("timeout");
+        let log = scratch.file("log");
+        odd("hang", &log, &["--timeout", "3", "--era", "legacy"]).exits(12);
+        let messages = logged(&log);
+        let call = messages.iter().find(|message| message["method"] == "tools/call").unwrap();
+        let cancel = messages.iter().find(|message| message["method"] == "notifications/cancelled").unwrap();
+        assert_eq!(cancel["params"]["requestId"], call["id"]);
+    }
+    cardan(&["info", "--timeout", "0.3", "--", "sleep", "60"]).exits(12).tells(&["in time"]);
+}
+
+/// S0-33, S0-87: exit status and last words of a server that dies, whenever it dies.
+#[test]
+fn a_server_that_exits_is_13_with_its_last_words() {
+    cardan(&["info", "--", "sh", "-c", "echo oops >&2; exit 3"]).exits(13).tells(&[
+        "exit status: 3",
+        "stderr of the server:",
+        "| oops",
+        "next: ",
+    ]);
+    cardan(&["info", "--", "true"]).exits(13).tells(&["exit status: 0"]);
+    if has_python() {
+        let scratch = Scratch::new("dies");
+        let log = scratch.file("log");
+        odd("die", &log, &[]).exits(13).tells(&["exit status: 7", "| about to die", "delivery: "]);
+        let error = error(&odd("die", &log, &["--json"]).exits(13));
+        assert_eq!(error["stderr"], json!(["about to die"]));
+    }
+}
+
+#[test]
+fn input_that_nobody_can_give_is_14() {
+    for era in ["legacy", "modern"] {
+        demo(&["call", "ask", "question=who?", "--era", era])
+            .exits(14)
+            .prints("declined\n")
+            .tells(&["who?", "--answer answer=<string>"]);
+        demo(&["call", "ask", "question=who?", "--answer", "name=Ada", "--era", era])
+            .exits(14)
+            .tells(&["answer", "missing"]);
+        demo(&["call", "visit", "url=https://example.com/x", "--era", era])
+            .exits(14)
+            .prints("declined\n")
+            .tells(&["https://example.com/x", "--accept-urls"]);
+        demo(&["call", "sample", "prompt=x", "--era", era]).exits(14).tells(&["sampling"]);
+        demo(&["call", "roots", "--era", era]).exits(14).tells(&["--root"]);
+    }
+}
+
+/// S0-33: nothing of it on success, everything with -v.
+#[test]
+fn the_servers_stderr_is_shown_when_wanted() {
+    let script = format!("echo banner >&2; exec {CARDAN} demo");
+    let words = ["call", "echo", "message=hi", "--", "sh", "-c", &script];
+    assert_eq!(cardan(&words).exits(0).prints("hi\n").stderr, "");
+    let words = ["call", "echo", "message=hi", "-v", "--", "sh", "-c", &script];
+    cardan(&words).exits(0).prints("hi\n").tells(&["server: banner\n"]);
+}
+
+/// Members and blocks that nobody knows reach the user as they were written.
+#[test]
+fn raw_results_keep_what_we_do_not_know() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("extra");
+    let log = scratch.file("log");
+    let ran = odd("extra", &log, &["--json"]).exits(0);
+    assert!(ran.stdout.contains(r#""future": [1, 2]"#), "{ran:?}");
+    odd("extra", &log, &[]).exits(0).prints("[hologram, a type of content we do not know; see --json]\n");
+}
