@@ -78,7 +78,7 @@ Examples:
   cardan call add a=2 b=3 -- cardan demo
   cardan call echo message=@letter.txt -- cardan demo
   cardan call ask question='Your name?' --answer answer=Ada -- cardan demo
-  cardan call slow steps=5 --timeout 10 tcp://127.0.0.1:7000
+  cardan call tcp://127.0.0.1:7000 slow steps=5 --timeout 10
   echo '{\"message\":\"hi\"}' | cardan call echo --args - -- cardan demo"
 )]
 pub(crate) struct CallArgs {
@@ -181,7 +181,7 @@ It ends when stdin ends, and on SIGTERM or SIGINT.
 
 Examples:
   cardan demo
-  cardan demo --unix /tmp/demo.sock
+  cardan demo --unix demo.sock
   cardan demo --tcp 127.0.0.1:7000")]
 pub(crate) struct DemoArgs {
     /// Serve on a Unix socket instead of stdin and stdout
