@@ -39,6 +39,27 @@ impl LogLevel {
         Self::Alert,
         Self::Emergency,
     ];
+
+    /// From its name on the wire.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
 }
 
 /// Legacy: params of the call that sets the level.
@@ -77,6 +98,8 @@ mod tests {
         let levels: Vec<LogLevel> =
             words.iter().map(|word| serde_json::from_value((*word).into()).unwrap()).collect();
         assert_eq!(levels, LogLevel::ALL);
+        assert_eq!(words.map(LogLevel::parse), LogLevel::ALL.map(Some));
+        assert_eq!(LogLevel::ALL.map(LogLevel::name), words);
         assert!(levels.is_sorted());
         assert_eq!(serde_json::to_string(&LogLevel::Warning).unwrap(), "\"warning\"");
         for odd in ["\"warn\"", "\"Debug\"", "\"\"", "3", "null"] {

@@ -15,6 +15,7 @@ use crate::jsonrpc::envelope::{Call, Envelope, Note, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::write;
 use crate::method::Method;
+pub use crate::model::LogLevel;
 
 /// One ordered stream of messages inside a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -216,55 +217,6 @@ pub struct Progress {
     pub total: Option<f64>,
     /// What is going on.
     pub message: Option<String>,
-}
-
-/// How serious a log note is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the eight levels of syslog")]
-pub enum LogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl LogLevel {
-    /// All, least serious first.
-    pub const ALL: [Self; 8] = [
-        Self::Debug,
-        Self::Info,
-        Self::Notice,
-        Self::Warning,
-        Self::Error,
-        Self::Critical,
-        Self::Alert,
-        Self::Emergency,
-    ];
-
-    /// From its name on the wire.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.name() == name)
-    }
-
-    /// Its name on the wire.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Error => "error",
-            Self::Critical => "critical",
-            Self::Alert => "alert",
-            Self::Emergency => "emergency",
-        }
-    }
 }
 
 /// Something that changed on the server.
