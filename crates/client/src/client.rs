@@ -38,6 +38,8 @@ pub struct Client {
     cache: Arc<Cache>,
     config: Arc<Config>,
     news: watch::Receiver<News>,
+    #[cfg(feature = "schema")]
+    schemas: crate::schemas::Schemas,
 }
 
 impl Client {
@@ -54,7 +56,16 @@ impl Client {
         config: Arc<Config>,
         news: watch::Receiver<News>,
     ) -> Self {
-        Self { peer, driving: Some(driving), settled, cache, config, news }
+        Self {
+            peer,
+            driving: Some(driving),
+            settled,
+            cache,
+            config,
+            news,
+            #[cfg(feature = "schema")]
+            schemas: crate::schemas::Schemas::default(),
+        }
     }
 
     /// What the session settled on.
@@ -101,6 +112,10 @@ impl Client {
         let result = result_of(outcome);
         if let Ok(result) = &result {
             self.cache.put(&method, params.as_ref(), result);
+            #[cfg(feature = "schema")]
+            if method == Method::ToolsList {
+                self.schemas.learn(result, params.is_none());
+            }
         }
         result
     }
@@ -226,6 +241,11 @@ impl Client {
             Some(driving) => driving.await.unwrap_or(Cause::ClosedByPeer),
             None => Cause::ClosedByPeer,
         }
+    }
+
+    #[cfg(feature = "schema")]
+    pub(crate) fn schemas(&self) -> &crate::schemas::Schemas {
+        &self.schemas
     }
 
     pub(crate) fn max_pages(&self) -> usize {

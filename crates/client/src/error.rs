@@ -48,6 +48,8 @@ pub enum CallError {
     Shape(String),
     /// A listing that does not end.
     Endless(String),
+    /// The result could not have been checked, so the call was never sent.
+    Unchecked(String),
 }
 
 impl CallError {
@@ -59,7 +61,7 @@ impl CallError {
             Self::TimedOut { delivery, .. }
             | Self::Cancelled { delivery, .. }
             | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
-            Self::Refused(_) => false,
+            Self::Refused(_) | Self::Unchecked(_) => false,
         }
     }
 
@@ -77,6 +79,7 @@ impl CallError {
             Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => {
                 "report it to the server's author; lenient mode may help"
             }
+            Self::Unchecked(_) => "call without the check, or report the schema to the server's author",
             Self::Refused(Refusal::Capability(_)) => "the server does not offer this; see its capabilities",
             Self::Refused(Refusal::NotInRevision(_)) => "the settled revision has no such method",
             Self::Refused(_) => "wait for calls in flight, then call again",
@@ -121,6 +124,7 @@ impl fmt::Display for CallError {
             }
             Self::Refused(refusal) => write!(f, "not sent: {refusal}"),
             Self::Shape(why) => write!(f, "the result does not have the shape of its method: {why}"),
+            Self::Unchecked(why) => write!(f, "not sent, for its result cannot be checked: {why}"),
             Self::Endless(why) => write!(f, "the listing does not end: {why}"),
         }
     }

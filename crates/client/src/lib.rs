@@ -13,6 +13,8 @@ mod connect;
 mod eras;
 mod error;
 mod pages;
+#[cfg(feature = "schema")]
+mod schemas;
 
 pub use asks::{Answerers, Urls};
 pub use call::{Call, Listen};

@@ -91,6 +91,19 @@ impl Builder {
         self
     }
 
+    /// A tool described by schemas: arguments are checked before the function runs, structured output
+    /// after it. Fails when a schema cannot be used.
+    #[cfg(feature = "schema")]
+    pub fn dynamic_tool<F, Fut>(mut self, tool: Tool, function: F) -> Result<Self, cardan_schema::SchemaError>
+    where
+        F: Fn(Value, Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: crate::output::ToolOutput> + Send + 'static,
+    {
+        let name = tool.name.clone();
+        self.registry.tools.put(&name, Registered::dynamic(tool, function)?);
+        Ok(self)
+    }
+
     /// A resource, read by an async function.
     pub fn resource<F, Fut>(mut self, resource: Resource, read: F) -> Self
     where

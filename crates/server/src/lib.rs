@@ -8,6 +8,8 @@
 
 pub mod builder;
 mod cx;
+#[cfg(feature = "schema")]
+mod dynamic;
 mod lower;
 pub mod output;
 mod registry;
@@ -17,6 +19,8 @@ mod server;
 mod stop;
 pub mod tools;
 
+#[cfg(feature = "schema")]
+pub use cardan_schema::SchemaError;
 pub use cx::Cx;
 pub use output::Json;
 pub use router::Variables;

@@ -37,8 +37,12 @@ pub(crate) fn tool(mut tool: Tool, revision: Revision) -> Tool {
         tool.annotations = None;
     }
     if !gates.structured_output {
-        tool.output_schema = None;
         tool.meta = None;
+    }
+    // Legacy revisions know structured output as an object only.
+    let known = tool.output_schema.as_ref().is_some_and(|schema| schema.is_of_object());
+    if !gates.structured_output || (revision.era() == Era::Legacy && !known) {
+        tool.output_schema = None;
     }
     if !gates.title {
         tool.title = None;

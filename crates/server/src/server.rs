@@ -95,6 +95,25 @@ impl Server {
         self.changed(&Change::Tools);
     }
 
+    /// Adds or replaces a tool described by schemas, and tells those who listen. Fails when a schema
+    /// cannot be used.
+    #[cfg(feature = "schema")]
+    pub fn add_dynamic_tool<F, Fut>(
+        &self,
+        tool: cardan_proto::model::Tool,
+        function: F,
+    ) -> Result<(), cardan_schema::SchemaError>
+    where
+        F: Fn(serde_json::Value, crate::Cx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: crate::output::ToolOutput> + Send + 'static,
+    {
+        let name = tool.name.clone();
+        let registered = Registered::dynamic(tool, function)?;
+        self.change_registry(|registry| registry.tools.put(&name, registered));
+        self.changed(&Change::Tools);
+        Ok(())
+    }
+
     /// Takes a tool away, and tells those who listen. False: there was none.
     pub fn remove_tool(&self, name: &str) -> bool {
         let removed = self.change_registry(|registry| registry.tools.remove(name));
