@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
+use cardan_proto::model::Flaw;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
 use cardan_proto::model::roots::{ListRootsResult, Root};
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
@@ -75,11 +76,15 @@ impl Answerers {
 
     pub(crate) fn answer(&self, ask: &Ask) -> Handler<Result<Bytes, Fault>> {
         let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
-            (Method::ElicitationCreate, Some(elicit), ..) => answer_with(ask, elicit, check_elicited),
-            (Method::SamplingCreateMessage, _, Some(sample), _) => answer_with(ask, sample, |_, _| None),
+            (Method::ElicitationCreate, Some(elicit), ..) => {
+                answer_with(ask, elicit, ElicitParams::check, check_elicited)
+            }
+            (Method::SamplingCreateMessage, _, Some(sample), _) => {
+                answer_with(ask, sample, CreateMessageParams::check, |_, _| None)
+            }
             (Method::RootsList, .., Some(roots)) => {
                 let roots = roots.read().unwrap_or_else(PoisonError::into_inner).clone();
-                encode(&ListRootsResult { roots, ..Default::default() }).map(|raw| ready(Ok(raw)))
+                list(ListRootsResult { roots, ..Default::default() }).map(|raw| ready(Ok(raw)))
             }
             (other, ..) => Err(Fault::method_not_found(other.name())),
         };
@@ -98,7 +103,13 @@ pub enum Urls {
 
 type Answered = Result<Handler<Result<Bytes, Fault>>, Fault>;
 
-fn answer_with<P, R>(ask: &Ask, answering: &Answering<P, R>, check: fn(&P, &R) -> Option<Fault>) -> Answered
+/// `admit` finds what is wrong with the ask, `check` what is wrong with the answer.
+fn answer_with<P, R>(
+    ask: &Ask,
+    answering: &Answering<P, R>,
+    admit: fn(&P) -> Vec<Flaw>,
+    check: fn(&P, &R) -> Option<Fault>,
+) -> Answered
 where
     P: DeserializeOwned + Clone + Send + Sync + 'static,
     R: Serialize + Send + 'static,
@@ -106,6 +117,9 @@ where
     let raw = ask.params.as_deref().unwrap_or(b"{}");
     let params: P =
         serde_json::from_slice(raw).map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
+    if let Some(flaw) = admit(&params).first() {
+        return Err(Fault::invalid_params(format!("params{flaw}")));
+    }
     let answering = answering(params.clone());
     Ok(Box::pin(async move {
         let answer = answering.await?;
@@ -120,6 +134,14 @@ where
 fn check_elicited(params: &ElicitParams, result: &ElicitResult) -> Option<Fault> {
     let flaws = params.check_answer(result);
     flaws.first().map(|flaw| Fault::internal(format!("the answer does not fit the form: {flaw}")))
+}
+
+/// Roots are files, and nothing else leaves.
+fn list(result: ListRootsResult) -> Result<Bytes, Fault> {
+    match result.check().first() {
+        Some(flaw) => Err(Fault::internal(format!("a root of this client is malformed: {flaw}"))),
+        None => encode(&result),
+    }
 }
 
 fn encode(value: &impl Serialize) -> Result<Bytes, Fault> {

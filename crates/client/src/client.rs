@@ -114,7 +114,7 @@ impl Client {
             self.cache.put(&method, params.as_ref(), result);
             #[cfg(feature = "schema")]
             if method == Method::ToolsList {
-                self.schemas.learn(result, params.is_none());
+                self.schemas.learn(params.as_ref(), result);
             }
         }
         result

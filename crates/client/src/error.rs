@@ -8,8 +8,9 @@ use std::time::Duration;
 use cardan_proto::era::Revision;
 use cardan_proto::finding::Finding;
 use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal};
+use serde_json::Value;
 
 /// Why a call brought no result.
 #[derive(Debug, Clone)]
@@ -63,6 +64,17 @@ impl CallError {
             | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
             Self::Refused(_) | Self::Unchecked(_) => false,
         }
+    }
+
+    /// Does it say that a resource does not exist? Each era has its own code for that.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        let Self::Fault(fault) = self else { return false };
+        let names_uri = || {
+            let data = fault.data.as_deref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+            data.is_some_and(|data| data.get("uri").is_some())
+        };
+        fault.code == code::RESOURCE_NOT_FOUND || (fault.code == code::INVALID_PARAMS && names_uri())
     }
 
     /// What to try next, in one line.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use cardan_proto::model::{CallToolResult, ListToolsResult, Schema};
 use cardan_proto::session::event::CallOptions;
 use cardan_schema::Validator;
@@ -29,11 +30,11 @@ enum Promise {
 const MAX_TOOLS: usize = 8192;
 
 impl Schemas {
-    /// Remembers a page of tools. The first page forgets what was listed before.
-    pub(crate) fn learn(&self, page: &[u8], first: bool) {
+    /// Remembers the page of tools that `params` brought. The first one forgets what was listed before.
+    pub(crate) fn learn(&self, params: Option<&Bytes>, page: &[u8]) {
         let Ok(page) = serde_json::from_slice::<ListToolsResult>(page) else { return };
         let mut listed = self.lock();
-        if first {
+        if params.is_none() {
             listed.clear();
         }
         for tool in page.tools {
@@ -54,7 +55,8 @@ impl Schemas {
             Promise::Compiled(validator) => return Ok(Some(validator)),
             Promise::Schema(schema) => schema,
         };
-        let validator = Validator::compile(&schema).map_err(|error| CallError::Unchecked(error.to_string()))?;
+        let validator =
+            Validator::compile(&schema).map_err(|error| CallError::Unchecked(error.to_string()))?;
         let validator = Arc::new(validator);
         self.lock().insert(tool.to_owned(), Promise::Compiled(Arc::clone(&validator)));
         Ok(Some(validator))
@@ -93,7 +95,9 @@ impl Client {
 
 fn check(result: &CallToolResult, validator: &Validator) -> Result<(), CallError> {
     let Some(content) = &result.structured_content else {
-        return Err(CallError::Shape("structuredContent is missing, but the tool has an output schema".into()));
+        return Err(CallError::Shape(
+            "structuredContent is missing, but the tool has an output schema".into(),
+        ));
     };
     match validator.check(&content.value()).into_iter().next() {
         Some(flaw) => Err(CallError::Shape(flaw.under("structuredContent").to_string())),

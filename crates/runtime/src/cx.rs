@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cardan_proto::era::Revision;
+use cardan_proto::era::{Era, Revision};
 use cardan_proto::session::event::{CallKey, Command, LogLevel, Progress, Wanted};
 
 use crate::inbox::{Inbox, Wish};
@@ -52,7 +52,11 @@ impl CallCx {
 
     /// Sends a log note with this call. `params` is the note's object, level included.
     pub fn log(&self, level: LogLevel, params: Bytes) {
-        let wanted = self.log_level.is_none_or(|wanted| level >= wanted);
+        let wanted = match self.revision.era() {
+            Era::Modern => self.log_level.is_some_and(|wanted| level >= wanted),
+            // The level of a legacy session may change while the call runs: the session knows.
+            Era::Legacy => true,
+        };
         if wanted {
             self.inbox.put(Wish::Command(Command::Log { key: Some(self.key), level, params }));
         }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::jsonrpc::envelope::{Call, Param};
@@ -10,7 +12,7 @@ use cardan_proto::method::Method;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
 use cardan_proto::model::roots::{ListRootsResult, Root};
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
-use cardan_proto::model::{CallToolResult, Form, Meta};
+use cardan_proto::model::{CallToolResult, Flaw, Form, Meta};
 use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Change, LogLevel};
 use cardan_runtime::cx::CallCx;
 use serde::Serialize;
@@ -161,7 +163,7 @@ impl Cx {
 
     /// Asks a person to fill in a form.
     pub fn elicit(&self, name: &str, form: &Form) -> Result<ElicitResult, Stop> {
-        let params = ElicitParams::from(form.clone());
+        let params = sound(ElicitParams::from(form.clone()), ElicitParams::check)?;
         let result: ElicitResult = self.need(name, Method::ElicitationCreate, Some(&params))?;
         let flaws = params.check_answer(&result);
         if let Some(flaw) = flaws.first() {
@@ -172,12 +174,17 @@ impl Cx {
 
     /// Asks a person to visit an address.
     pub fn visit(&self, name: &str, url: &UrlAsk) -> Result<ElicitResult, Stop> {
-        let params = ElicitParams::from(url.clone());
+        let mut url = url.clone();
+        if self.revision().era() == Era::Legacy && url.elicitation_id.is_none() {
+            url.elicitation_id = Some(visit_id()?);
+        }
+        let params = sound(ElicitParams::from(url), ElicitParams::check)?;
         self.need(name, Method::ElicitationCreate, Some(&params))
     }
 
     /// Asks the client's model.
     pub fn sample(&self, name: &str, params: &CreateMessageParams) -> Result<CreateMessageResult, Stop> {
+        let params = sound(params, |params| params.check())?;
         self.need(name, Method::SamplingCreateMessage, Some(params))
     }
 
@@ -215,4 +222,19 @@ impl Cx {
     fn given(&self, name: &str) -> Option<Result<&Bytes, &Fault>> {
         self.answers.as_ref()?.iter().find(|(given, _)| **given == *name).map(|(_, answer)| answer.as_ref())
     }
+}
+
+/// What is asked must be sound before it goes out: the client could only refuse it.
+fn sound<P>(params: P, check: impl FnOnce(&P) -> Vec<Flaw>) -> Result<P, Stop> {
+    match check(&params).first() {
+        Some(flaw) => Err(Stop::Fault(Fault::internal(format!("the ask is malformed: {flaw}")))),
+        None => Ok(params),
+    }
+}
+
+/// A name for a visit, which 2025-11-25 requires: nobody can guess it.
+fn visit_id() -> Result<String, Stop> {
+    let mut id = [0; 16];
+    orion::util::secure_rand_bytes(&mut id)?;
+    Ok(URL_SAFE_NO_PAD.encode(id))
 }

@@ -95,5 +95,7 @@ fn checked(returned: impl ToolOutput, schema: &Validator, revision: Revision) ->
 
 /// A tool that breaks its own promise: nothing of what it returned is sent.
 fn unfit(why: &str) -> Stop {
-    Stop::Fault(Fault::internal(format!("the structured result does not fit the tool's output schema: {why}")))
+    Stop::Fault(Fault::internal(format!(
+        "the structured result does not fit the tool's output schema: {why}"
+    )))
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::prompt::GetPromptResult;
 use cardan_proto::model::resource::{ReadResourceResult, ResourceContents};
 use cardan_proto::model::uri_template::UriTemplate;
@@ -126,8 +127,15 @@ where
     Fut: Future<Output = Result<Vec<ResourceContents>, Stop>> + Send + 'static,
 {
     fn read(&self, uri: String, variables: BTreeMap<String, String>, cx: Cx) -> Handler<Answer> {
-        let reading = self(uri, variables, cx.clone());
-        Box::pin(async move { cx.answer(contents(reading.await), Failure::IsFault) })
+        let reading = self(uri.clone(), variables, cx.clone());
+        Box::pin(async move {
+            let read = reading.await.and_then(|read| match read.is_empty() {
+                // A template matches more than there is: what has no contents does not exist.
+                true => Err(Stop::Fault(Fault::resource_not_found(&uri))),
+                false => Ok(read),
+            });
+            cx.answer(contents(read), Failure::IsFault)
+        })
     }
 }
 
@@ -148,7 +156,11 @@ where
                 for message in &mut messages {
                     lower::content(std::slice::from_mut(&mut message.content), cx.revision());
                 }
-                Ok(Bytes::from(serde_json::to_vec(&GetPromptResult::of(messages))?))
+                let result = GetPromptResult::of(messages);
+                if let Some(flaw) = result.check().first() {
+                    return Err(Stop::Fault(Fault::internal(format!("the prompt is malformed: {flaw}"))));
+                }
+                Ok(Bytes::from(serde_json::to_vec(&result)?))
             });
             cx.answer(messages, Failure::IsFault)
         })

@@ -10,8 +10,9 @@ use cardan_proto::jsonrpc::envelope::{Call, Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::{CompleteParams, CompleteResult, Reference};
+use cardan_proto::model::uri;
 use cardan_proto::model::{
-    Cursor, GetPromptParams, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    Cursor, Flaw, GetPromptParams, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, PageParams,
 };
 use cardan_proto::session::event::{Answer, Called, Event};
@@ -59,6 +60,11 @@ impl Router {
     fn read(&self, run: CallCx, called: Called) -> Result<Handler<Answer>, Fault> {
         let uri = called.call.params.text(Param::Uri).map(|uri| uri.into_owned());
         let uri = uri.ok_or_else(|| Fault::invalid_params("params.uri: the resource's address, a string"))?;
+        let refused = |flaw| Fault::invalid_params(format!("params.uri: {flaw}"));
+        uri::check(&uri).map_err(refused)?;
+        if climbs(&uri) {
+            return Err(refused(Flaw::here("a file address may not hold . or .. as a step")));
+        }
         let registry = self.server.registry();
         if let Some((_, resource)) = registry.resources.get(&uri) {
             let resource = Arc::clone(resource);
@@ -68,7 +74,7 @@ impl Router {
         let found =
             registry.templates.iter().find_map(|(_, template, reader)| match template.matches(&uri) {
                 Ok(variables) => variables.map(|variables| Ok((variables, Arc::clone(reader)))),
-                Err(flaw) => Some(Err(Fault::invalid_params(format!("params.uri: {flaw}")))),
+                Err(flaw) => Some(Err(refused(flaw))),
             });
         drop(registry);
         let (variables, reader) = found.unwrap_or_else(|| Err(Fault::resource_not_found(&uri)))?;
@@ -178,6 +184,14 @@ fn done(result: Bytes) -> Handler<Answer> {
 
 fn is_known(registry: &Registry, uri: &str) -> bool {
     registry.templates.get(uri).is_some() || registry.resources.get(uri).is_some()
+}
+
+/// A file address with a step that leads elsewhere, however it is written.
+fn climbs(uri: &str) -> bool {
+    let is_file = uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    let plain = path.replace("%2e", ".").replace("%2E", ".").replace("%2f", "/").replace("%2F", "/");
+    is_file && plain.split(['/', '\\']).any(|step| matches!(step, "." | ".."))
 }
 
 fn decode<'a, T: serde::Deserialize<'a>>(call: &'a Call) -> Result<T, Fault> {

@@ -77,7 +77,7 @@ where
     A: DeserializeOwned + JsonSchema + Send + 'static,
 {
     fn input() -> Schema {
-        schema_of::<A>()
+        arguments_of::<A>()
     }
 
     fn output() -> Option<Schema> {
@@ -99,7 +99,7 @@ where
     A: DeserializeOwned + JsonSchema + Send + 'static,
 {
     fn input() -> Schema {
-        schema_of::<A>()
+        arguments_of::<A>()
     }
 
     fn output() -> Option<Schema> {
@@ -148,6 +148,16 @@ where
     fn invoke(&self, _arguments: Option<Bytes>, cx: Cx) -> Handler<Answer> {
         finished(self(cx.clone()), cx)
     }
+}
+
+/// The schema of an argument type. Arguments are an object whatever the type is, and the schema says
+/// so at its root: schemas of enums do not by themselves.
+fn arguments_of<A: JsonSchema>() -> Schema {
+    let mut schema: serde_json::Value = schema_of::<A>().raw().value();
+    if let Some(root) = schema.as_object_mut() {
+        root.entry("type").or_insert_with(|| "object".into());
+    }
+    Schema::from(&schema)
 }
 
 /// Runs the function's future and turns what it returns into an answer.

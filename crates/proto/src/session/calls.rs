@@ -15,7 +15,7 @@ use super::progress::Pace;
 use super::state::State;
 use super::tables::{Grave, Pending, Purpose};
 use crate::era::caps::ClientCaps;
-use crate::era::{Era, ModernMeta, Readiness, Revision, Unsealed};
+use crate::era::{Era, ModernMeta, Readiness, Revision, Unsealed, gates};
 use crate::finding::{Rule, Strictness};
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Param, Params, Reply, Shape, Violation};
 use crate::jsonrpc::fault::Fault;
@@ -55,7 +55,10 @@ impl Session {
         if !revision.has(&new.method) {
             return Some(Refusal::NotInRevision(revision));
         }
-        self.server.lacks(&new.method).map(Refusal::Capability)
+        // Completion is older than its capability: such a server cannot declare it.
+        let undeclarable =
+            new.method == Method::CompletionComplete && !gates(revision).completions_capability;
+        self.server.lacks(&new.method).filter(|_| !undeclarable).map(Refusal::Capability)
     }
 
     /// A server has a peer to call only in the legacy era, and only for what that peer declared.

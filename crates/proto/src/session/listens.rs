@@ -23,6 +23,7 @@ use crate::jsonrpc::object::Object;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::write;
 use crate::method::Method;
+use crate::model::uri;
 
 /// Server: what the peer listens to.
 #[derive(Debug, Default)]
@@ -143,6 +144,9 @@ impl Session {
             Ok(wire) if call.method == Method::ResourcesUnsubscribe => {
                 self.standing.subscribed.remove(&wire.uri);
                 Ok(Bytes::from_static(b"{}"))
+            }
+            Ok(wire) if uri::check(&wire.uri).is_err() => {
+                Err(Fault::invalid_params("params.uri: not an address"))
             }
             Ok(_) if self.standing.subscribed.len() >= self.config.limits.listen_uris => {
                 Err(Fault::new(code::BUSY, "too many subscriptions; end one first"))
