@@ -23,15 +23,31 @@ pub trait ToolOutput: Send {
     fn schema() -> Option<Schema> {
         None
     }
+
+    /// Which members its result objects can have.
+    const MEMBERS: Members = Members::Any;
+}
+
+/// Which members a result object can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
+    /// Content, structured content and `isError`: nothing that an era adds too.
+    Content,
+    /// Anything.
+    Any,
 }
 
 impl ToolOutput for String {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         self.as_str().into_result(revision)
     }
 }
 
 impl ToolOutput for &str {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, _revision: Revision) -> Result<Bytes, Stop> {
         const HEAD: &[u8] = b"{\"content\":[{\"type\":\"text\",\"text\":";
         let mut out = Vec::with_capacity(HEAD.len() + self.len() + self.len() / 8 + 8);
@@ -43,18 +59,24 @@ impl ToolOutput for &str {
 }
 
 impl ToolOutput for () {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, _revision: Revision) -> Result<Bytes, Stop> {
         Ok(Bytes::from_static(b"{\"content\":[]}"))
     }
 }
 
 impl ToolOutput for Content {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         vec![self].into_result(revision)
     }
 }
 
 impl ToolOutput for Vec<Content> {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         CallToolResult::of(self).into_result(revision)
     }
@@ -68,6 +90,8 @@ impl ToolOutput for CallToolResult {
 }
 
 impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
+    const MEMBERS: Members = Members::Content;
+
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         let value = serde_json::to_string(&self.0)?;
         let mut out = Vec::with_capacity(2 * value.len() + 80);
@@ -88,6 +112,8 @@ impl<T: Serialize + JsonSchema + Send> ToolOutput for Json<T> {
 }
 
 impl<T: ToolOutput> ToolOutput for Result<T, Stop> {
+    const MEMBERS: Members = T::MEMBERS;
+
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         self?.into_result(revision)
     }

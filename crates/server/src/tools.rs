@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::cx::{Cx, Failure};
-use crate::output::{ToolOutput, schema_of};
+use crate::output::{Members, ToolOutput, schema_of};
 use crate::stop::Stop;
 
 /// A registered tool: what is announced, and what runs.
@@ -165,7 +165,14 @@ fn finished<Fut>(running: Fut, cx: Cx) -> Handler<Answer>
 where
     Fut: Future<Output: ToolOutput> + Send + 'static,
 {
-    Box::pin(async move { cx.answer(running.await.into_result(cx.revision()), Failure::IsResult) })
+    Box::pin(async move {
+        match cx.answer(running.await.into_result(cx.revision()), Failure::IsResult) {
+            Answer::Done(result) if <Fut::Output as ToolOutput>::MEMBERS == Members::Content => {
+                Answer::Bare(result)
+            }
+            answer => answer,
+        }
+    })
 }
 
 /// Arguments that do not fit are answered without running the function.
