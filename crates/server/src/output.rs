@@ -50,7 +50,8 @@ impl ToolOutput for &str {
 
     fn into_result(self, _revision: Revision) -> Result<Bytes, Stop> {
         const HEAD: &[u8] = b"{\"content\":[{\"type\":\"text\",\"text\":";
-        let mut out = Vec::with_capacity(HEAD.len() + self.len() + self.len() / 8 + 8);
+        // Room for some escapes: growing costs more than a few bytes.
+        let mut out = Vec::with_capacity(HEAD.len() + self.len() + self.len() / 4 + 16);
         out.extend_from_slice(HEAD);
         write::string(self, &mut out);
         out.extend_from_slice(b"}]}");

@@ -104,7 +104,7 @@ impl Server {
         function: F,
     ) -> Result<(), cardan_schema::SchemaError>
     where
-        F: Fn(serde_json::Value, crate::Cx) -> Fut + Send + Sync + 'static,
+        F: Fn(serde_json::Value, Cx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: crate::output::ToolOutput> + Send + 'static,
     {
         let name = tool.name.clone();

@@ -3,6 +3,8 @@
 //! Iterative (depth is a bit set, not the stack), linear, and free of allocation. Long strings
 //! are skipped with `memchr`; short ones, which is what keys and names are, eight bytes at a time.
 
+use std::borrow::Cow;
+
 /// Why the bytes are not JSON, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syntax {
@@ -155,6 +157,22 @@ impl<'a> Scanner<'a> {
         Ok(&self.text[quoted.start + 1..quoted.end - 1])
     }
 
+    /// Takes the next member name by value, `"\u0069d"` being `id`, and its colon.
+    pub fn name(&mut self) -> Result<Cow<'a, [u8]>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let end = plain_run(self.text, start);
+        let name = if self.text.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            Cow::Borrowed(&self.text[start..end])
+        } else {
+            self.at = skip_string(self.text, end)?;
+            unescaped(&self.text[start - 1..self.at])
+        };
+        self.expect(b':')?;
+        Ok(name)
+    }
+
     /// Takes any value.
     pub fn value(&mut self) -> Result<Span> {
         let first = self.peek().ok_or_else(|| self.wrong(Wrong::End))?;
@@ -270,6 +288,14 @@ impl<'a> Scanner<'a> {
 
 fn digits(text: &[u8], from: usize) -> usize {
     text.get(from..).map_or(0, |rest| rest.iter().take_while(|b| b.is_ascii_digit()).count())
+}
+
+/// The value of a quoted name. One that is no text, a lone surrogate, stands for itself.
+fn unescaped(quoted: &[u8]) -> Cow<'_, [u8]> {
+    match serde_json::from_slice::<String>(quoted) {
+        Ok(name) => Cow::Owned(name.into_bytes()),
+        Err(_) => Cow::Borrowed(&quoted[1..quoted.len() - 1]),
+    }
 }
 
 /// From just after the opening quote to just after the closing one.

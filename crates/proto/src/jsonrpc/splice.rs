@@ -39,9 +39,9 @@ pub fn splice(object: &[u8], edits: &[Edit<'_>]) -> Result<Bytes, Syntax> {
     while more {
         scanner.peek();
         let from = scanner.at();
-        let key = scanner.key()?;
+        let key = scanner.name()?;
         let value = scanner.value()?;
-        let edit = edits.iter().position(|edit| is_named(key, edit.name()));
+        let edit = edits.iter().position(|edit| *key == *edit.name().as_bytes());
         match edit.map(|n| (n, &edits[n])) {
             None => member(&object[from..scanner.at()], &mut out),
             Some((n, Edit::Default(..))) => {
@@ -80,9 +80,9 @@ pub fn member_of(object: &Bytes, name: &str) -> Result<Option<Bytes>, Syntax> {
         return Ok(None);
     }
     loop {
-        let key = scanner.key()?;
+        let key = scanner.name()?;
         let value = scanner.value()?;
-        if is_named(key, name) {
+        if *key == *name.as_bytes() {
             return Ok(Some(object.slice(value.range())));
         }
         if !scanner.take(b',') {
@@ -107,12 +107,6 @@ fn value_of<'a>(edit: &Edit<'a>) -> &'a [u8] {
         Edit::Set(_, value) | Edit::Default(_, value) => value,
         Edit::Drop(_) => &[],
     }
-}
-
-fn is_named(key: &[u8], name: &str) -> bool {
-    key == name.as_bytes()
-        || (memchr::memchr(b'\\', key).is_some()
-            && serde_json::from_slice::<String>(&[b"\"", key, b"\""].concat()).is_ok_and(|key| key == name))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Walk {
             return scanner.leave();
         }
         loop {
-            let key = unescaped(scanner.key()?);
+            let key = scanner.name()?;
             scanner.peek();
             let at = scanner.at();
             let slot = match &*key {
@@ -76,7 +76,7 @@ impl Walk {
             return scanner.leave();
         }
         loop {
-            let key = unescaped(scanner.key()?);
+            let key = scanner.name()?;
             let first = scanner.peek();
             let at = scanner.at();
             match Param::find(&key) {
@@ -113,7 +113,7 @@ impl Walk {
             return scanner.leave();
         }
         loop {
-            let key = unescaped(scanner.key()?);
+            let key = scanner.name()?;
             let span = scanner.value()?;
             if let Some(known) = MetaKey::find(&key) {
                 if !self.known.meta[known as usize].is_absent() {
@@ -262,17 +262,5 @@ impl<'a> Seen<'a> {
             self.many = Some(self.names.drain(..).collect());
         }
         false
-    }
-}
-
-/// A member name by value: `"\u0069d"` is `id`.
-fn unescaped(key: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(b'\\', key).is_none() {
-        return Cow::Borrowed(key);
-    }
-    let quoted = [b"\"", key, b"\""].concat();
-    match serde_json::from_slice::<String>(&quoted) {
-        Ok(name) => Cow::Owned(name.into_bytes()),
-        Err(_) => Cow::Borrowed(key),
     }
 }
