@@ -30,6 +30,12 @@ impl Rng {
         self.at < self.script.len()
     }
 
+    /// Is there nothing left of what someone else has chosen?
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        !self.script.is_empty() && !self.is_scripted()
+    }
+
     /// Any number: one step of splitmix64.
     pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -92,7 +98,7 @@ mod tests {
     fn a_script_is_followed_to_its_end() {
         let mut rng = Rng::scripted(&[3, 200, 1, 2]);
         assert_eq!((rng.below(10), rng.below(10), rng.below(1000)), (3, 0, 258));
-        assert!(!rng.is_scripted());
+        assert!(!rng.is_scripted() && rng.is_spent() && !Rng::seeded(1).is_spent());
         assert!(rng.below(10) < 10);
     }
 

@@ -289,7 +289,7 @@ impl World {
         // Of a dead session little is to be learnt.
         self.commands += if self.client.link == Link::Up { 1 } else { 8 };
         let pause = millis(self.rng.below(self.plan.pause_ms + 1));
-        if self.commands < self.plan.commands {
+        if self.commands < self.plan.commands && !self.rng.is_spent() {
             self.later(pause, Task::Command);
         }
     }
