@@ -94,6 +94,14 @@ struct Books {
     closed: bool,
 }
 
+impl Books {
+    /// Does anybody here wait for the peer?
+    fn waits(&self) -> bool {
+        self.tickets.values().any(|entry| !entry.settled)
+            || self.keys.values().any(|running| running.phase == Phase::Running)
+    }
+}
+
 /// A ticket.
 #[derive(Debug)]
 struct Entry {
@@ -448,7 +456,10 @@ impl Oracle {
         if outputs > OUTPUTS_MAX + 4 * known {
             self.fail(|| format!("{who:?} wants {outputs} things done at once"));
         }
-        let (inbound, _) = session.in_flight();
+        let (inbound, outbound) = session.in_flight();
+        if who == Role::Server && outbound > 0 && !self.server.waits() {
+            self.fail(|| format!("the server waits for {outbound} replies that nobody wants"));
+        }
         if who == Role::Server && inbound > config.limits.calls_inbound {
             self.fail(|| format!("{inbound} calls run, at most {} allowed", config.limits.calls_inbound));
         }

@@ -130,7 +130,13 @@ impl Workload {
         match rng.below(20) {
             0..=11 => acts.push((at, Act::Done)),
             12 => acts.push((at, Act::Fault)),
-            13..=18 if round < 3 => acts.push((at, Act::Ask)),
+            13..=18 if round < 3 => {
+                acts.push((at, Act::Ask));
+                // Some lose patience, and answer before they are answered.
+                if rng.percent(15) {
+                    acts.push((at + millis(rng.below(1000)), Act::Done));
+                }
+            }
             13..=18 => acts.push((at, Act::Done)),
             _ => {}
         }
