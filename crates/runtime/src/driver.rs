@@ -372,6 +372,19 @@ impl<L: Link, S: Service> Driver<L, S> {
     }
 }
 
+/// A driver that is dropped before its end leaves no caller waiting.
+impl<L, S> Drop for Driver<L, S> {
+    fn drop(&mut self) {
+        for wish in self.wishes.drain(..).chain(self.inbox.leave()) {
+            refuse(wish, gone());
+        }
+        for (_, slot) in self.slots.drain() {
+            let cause = Cause::ClosedByUs("the link was dropped".into());
+            slot.settle(Outcome::Lost { cause, delivery: Delivery::Unknown });
+        }
+    }
+}
+
 impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
     type Output = Cause;
 
