@@ -33,8 +33,17 @@ struct Peer {
     stamp: PathBuf,
 }
 
+/// Whether all peers are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peers {
+    /// They are.
+    Ready,
+    /// Some are missing, and that was accepted.
+    Missing,
+}
+
 /// Installs what every peer needs.
-pub(crate) fn set_up(root: &Path) -> Result<()> {
+pub(crate) fn set_up(root: &Path) -> Result<Peers> {
     let peers = find(root)?;
     if peers.is_empty() {
         say("no foreign peers to set up");
@@ -47,14 +56,14 @@ pub(crate) fn set_up(root: &Path) -> Result<()> {
         }
     }
     if missing.is_empty() {
-        return Ok(());
+        return Ok(Peers::Ready);
     }
     let names = missing.join(", ");
     if env::var_os(SKIP).is_none_or(|value| value != "1") {
         bail!("without {names} the tests against them would be skipped; set {SKIP}=1 to accept that");
     }
     say(&format!("SKIPPED: every test against {names}, because {SKIP}=1"));
-    Ok(())
+    Ok(Peers::Missing)
 }
 
 fn find(root: &Path) -> Result<Vec<Peer>> {

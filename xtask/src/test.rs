@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     args::Args,
-    peers,
+    peers::{self, Peers},
     run::{cargo, say, succeed, works},
     walk,
 };
@@ -14,14 +14,20 @@ pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
     say("step 1 of 3: peers");
-    peers::set_up(&root)?;
+    let peers = peers::set_up(&root)?;
     say("step 2 of 3: examples in the documentation");
     succeed(cargo(&root).args(["test", "--doc", "--workspace", "--all-features"]))?;
     say("step 3 of 3: tests");
+    let mut runner = cargo(&root);
     if works(cargo(&root).args(["nextest", "--version"])) {
-        succeed(cargo(&root).args(["nextest", "run", "--workspace", "--all-features"]))
+        runner.args(["nextest", "run", "--workspace", "--all-features"]);
     } else {
         say("cargo-nextest is not installed, `cargo test` does the same more slowly");
-        succeed(cargo(&root).args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]))
+        runner.args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]);
     }
+    if peers == Peers::Ready {
+        // A peer that is set up must not be passed over.
+        runner.env("CARDAN_PEERS", "required");
+    }
+    succeed(&mut runner)
 }

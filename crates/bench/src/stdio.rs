@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use cardan_proto::era::Revision;
 use serde_json::Value;
 
 use crate::Figure;
@@ -25,9 +26,10 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
         build(&root.join("Cargo.toml"), &root.join("target"), &["--package", "cardan", "--example", "echo"])?;
     let echo = echo.join("examples/echo");
     let mut figures = Vec::new();
-    for (revision, instructions, allocations) in
-        [("2025-06-18", Some(20_000.0), Some(12.0)), ("2026-07-28", Some(20_000.0), Some(12.0))]
-    {
+    for (revision, instructions, allocations) in [
+        (Revision::V2025_06_18, Some(20_000.0), Some(12.0)),
+        (Revision::LATEST_MODERN, Some(20_000.0), Some(12.0)),
+    ] {
         let counted = icount(&harness, &target, &echo, revision)?;
         let what = format!("stdio echo of 64 B, {revision}");
         figures.push(Figure::new(format!("{what}: instructions"), counted.0, "", instructions));
@@ -57,12 +59,12 @@ fn build(manifest: &Path, target: &Path, more: &[&str]) -> anyhow::Result<PathBu
 }
 
 /// Instructions, and frees, which also count what the aligned allocator gave out.
-fn icount(harness: &Path, target: &Path, server: &Path, revision: &str) -> anyhow::Result<(f64, f64)> {
+fn icount(harness: &Path, target: &Path, server: &Path, revision: Revision) -> anyhow::Result<(f64, f64)> {
     let output = Command::new("python3")
         .arg(harness.join("icount"))
         .args(["--transport", "stdio", "--server"])
         .arg(server)
-        .args(["--", "--protocol", revision])
+        .args(["--", "--protocol", revision.date()])
         .env("BENCH_BIN", target.join("release"))
         .output()
         .context("cannot run icount; it needs python3 and valgrind")?;

@@ -47,7 +47,7 @@ fn peer(name: &'static str, era: Era) -> Option<Peer> {
     };
     if !installed {
         assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{name} is required and not installed");
-        println!("skipped: {name} is not installed; `cargo xtask test` installs it");
+        eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
         return None;
     }
     let mut command = vec![program.display().to_string(), script.display().to_string()];
@@ -180,5 +180,5 @@ async fn server_everything_works() {
     assert!(!first.contents.is_empty());
     assert!(!client.all_prompts().await.unwrap().is_empty());
     let cause = client.close("done").await;
-    println!("ended: {cause}");
+    eprintln!("ended: {cause}");
 }

@@ -10,7 +10,7 @@ use cardan::prelude::*;
 use cardan::proto::era::{Revision, gates};
 use cardan::proto::model::{Schema, Tool};
 use cardan::proto::session::event::CallOptions;
-use cardan::server::SchemaError;
+use cardan_schema::SchemaError;
 use common::{BOTH, Raw, Way, join, plain};
 use serde_json::{Value, json};
 

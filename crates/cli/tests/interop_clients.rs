@@ -40,7 +40,7 @@ fn report(client: &str, era: Option<&str>) -> Option<Vec<Value>> {
     };
     if !installed {
         assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{client} is required and not installed");
-        println!("skipped: {client} is not installed; `cargo xtask test` installs it");
+        eprintln!("skipped: {client} is not installed; `cargo xtask test` installs it");
         return None;
     }
     let mut command = Command::new(program);

@@ -3,10 +3,8 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use common::{CARDAN, Scratch, finish, has_python, logged, odd_server, signal, start};
+use common::{CARDAN, Fifo, Scratch, finish, has_python, odd_server, signal, start};
 
 /// The cancel note is on the wire before exit 130.
 #[test]
@@ -15,26 +13,14 @@ fn the_first_interrupt_cancels_on_the_wire() {
         return;
     }
     let scratch = Scratch::new("interrupt");
-    let log = scratch.file("log");
-    let child = start(&[&["call", "odd"][..], &odd_server("hang", &log)].concat());
-    let begun = Instant::now();
-    while !logged_whole(&log).iter().any(|message| message["method"] == "tools/call") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the call never came");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let log = Fifo::new(&scratch, "log");
+    let child = start(&[&["call", "odd"][..], &odd_server("hang", &log.path)].concat());
+    let call = log.message("tools/call");
     signal(&child, "INT");
     finish(child).exits(130).prints("").tells(&["interrupted"]);
-    let messages = logged(&log);
-    let call = messages.iter().find(|message| message["method"] == "tools/call").unwrap();
-    let cancel = messages.last().unwrap();
-    assert_eq!(cancel["method"], "notifications/cancelled", "{messages:?}");
+    let cancel: serde_json::Value = serde_json::from_str(&log.line()).unwrap();
+    assert_eq!(cancel["method"], "notifications/cancelled", "{cancel}");
     assert_eq!(cancel["params"]["requestId"], call["id"]);
-}
-
-/// The log may end inside a line while it is written.
-fn logged_whole(log: &str) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 #[test]
@@ -51,13 +37,9 @@ fn a_call_with_progress_is_interrupted_too() {
 #[test]
 fn connecting_is_interrupted_too() {
     let scratch = Scratch::new("connecting");
-    let mark = scratch.file("started");
-    let child = start(&["info", "--", "sh", "-c", &format!("touch {mark}; sleep 60")]);
-    let begun = Instant::now();
-    while !std::path::Path::new(&mark).exists() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the server never started");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let mark = Fifo::new(&scratch, "started");
+    let child = start(&["info", "--", "sh", "-c", &format!("echo started > {}; sleep 60", mark.path)]);
+    assert_eq!(mark.line(), "started");
     signal(&child, "INT");
     finish(child).exits(130);
 }

@@ -412,19 +412,6 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
     }
 }
 
-impl<L, S> Drop for Driver<L, S> {
-    /// Dropped before its end, a driver still owes its callers an outcome.
-    fn drop(&mut self) {
-        for wish in self.inbox.leave() {
-            refuse(wish, gone());
-        }
-        let cause = Cause::ClosedByUs("the driver was dropped".into());
-        for (_, slot) in self.slots.drain() {
-            slot.settle(Outcome::Lost { cause: cause.clone(), delivery: Delivery::Unknown });
-        }
-    }
-}
-
 impl Clock {
     fn now(&self) -> Moment {
         Moment::after(self.start.elapsed())

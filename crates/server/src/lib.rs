@@ -19,8 +19,6 @@ mod server;
 mod stop;
 pub mod tools;
 
-#[cfg(feature = "schema")]
-pub use cardan_schema::SchemaError;
 pub use cx::Cx;
 pub use output::Json;
 pub use router::Variables;

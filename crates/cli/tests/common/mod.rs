@@ -5,8 +5,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -89,20 +90,59 @@ pub(crate) fn start(words: &[&str]) -> Child {
 pub(crate) fn finish(mut child: Child) -> Ran {
     let stdout = child.stdout.take().map(drain);
     let stderr = child.stderr.take().map(drain);
-    let start = Instant::now();
-    let code = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status.code();
-        }
-        if start.elapsed() > DEADLINE {
-            child.kill().unwrap();
-            panic!("still running after {DEADLINE:?}");
-        }
-        thread::sleep(Duration::from_millis(5));
+    let pid = child.id();
+    let (told, ended) = mpsc::channel();
+    let waiting = thread::spawn(move || told.send(child.wait()));
+    let Ok(status) = ended.recv_timeout(DEADLINE) else {
+        signal_pid(pid, "KILL");
+        panic!("still running after {DEADLINE:?}");
     };
+    waiting.join().unwrap().unwrap();
     let text =
         |drain: Option<thread::JoinHandle<String>>| drain.map(|d| d.join().unwrap()).unwrap_or_default();
-    Ran { code, stdout: text(stdout), stderr: text(stderr) }
+    Ran { code: status.unwrap().code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// A named pipe: what is written to it arrives here line by line.
+pub(crate) struct Fifo {
+    pub(crate) path: String,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Fifo {
+    pub(crate) fn new(scratch: &Scratch, name: &str) -> Self {
+        let path = scratch.file(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        // Open for both, so that it has no end of file while writers come and go.
+        let pipe = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let (told, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines() {
+                let Ok(line) = line else { return };
+                if told.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { path, lines }
+    }
+
+    /// The next line, not for ever.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(DEADLINE).expect("a line in time")
+    }
+
+    /// The next message of this method; others are passed over.
+    #[track_caller]
+    pub(crate) fn message(&self, method: &str) -> Value {
+        loop {
+            let message: Value = serde_json::from_str(&self.line()).unwrap();
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
 }
 
 fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
@@ -115,7 +155,11 @@ fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
 
 /// Sends a signal by name.
 pub(crate) fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    signal_pid(child.id(), name);
+}
+
+fn signal_pid(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(sent.success());
 }
 
