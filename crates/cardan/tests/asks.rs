@@ -78,7 +78,7 @@ fn filled() -> ElicitResult {
 }
 
 async fn text(client: &Client, tool: &str) -> Result<String, CallError> {
-    let result = client.call_tool(tool, &json!({})).unwrap().await?;
+    let result = client.call_tool(tool, &json!({}))?.await?;
     Ok(result.content[0].as_text().unwrap_or_default().to_owned())
 }
 

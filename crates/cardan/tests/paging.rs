@@ -76,7 +76,7 @@ fn pages(mut raw: Raw, pages: Vec<Value>) -> JoinHandle<(Raw, Vec<Value>)> {
             let call = raw.recv().await;
             cursors.push(call["params"].get("cursor").cloned().unwrap_or(Value::Null));
             match page.get("refuse") {
-                Some(code) => raw.refuse(&call, code.as_i64().unwrap(), Value::Null).await,
+                Some(code) => raw.refuse(&call, code.as_i64().expect("a code"), Value::Null).await,
                 None => raw.reply(&call, page).await,
             }
         }

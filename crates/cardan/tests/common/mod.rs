@@ -1,6 +1,7 @@
 //! Client and server of ours over the memory link with a tap in between, and peers that speak raw
 //! lines.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
