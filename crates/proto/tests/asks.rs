@@ -161,6 +161,12 @@ fn a_retry_brings_its_answers() {
         server.feed(modern(id, "tools/call", json!({"name": "a", "inputResponses": bad})));
         assert_eq!(code(&server.one()), -32602, "{bad}");
     }
+    // MRTR-7: state that is no string does not pass for none.
+    for (id, bad) in (20..).zip([json!(5), json!(null), json!({}), json!(["s"])]) {
+        let params = json!({"name": "a", "inputResponses": {"q": {"action": "accept"}}, "requestState": bad});
+        server.feed(modern(id, "tools/call", params));
+        assert_eq!(code(&server.one()), -32602, "{bad}");
+    }
     assert!(server.calls().is_empty());
 }
 

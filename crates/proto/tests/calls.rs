@@ -119,6 +119,7 @@ fn a_malformed_reply_fails_its_call_at_once() {
         (r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":""}}"#, Rule::BothOutcomes),
         (r#"{"jsonrpc":"2.0","id":2,"error":{"code":"x","message":""}}"#, Rule::ErrorShape),
         (r#"{"jsonrpc":"2.0","id":2,"result":{}}{}"#, Rule::Trailing),
+        (&format!(r#"{{"jsonrpc":"2.0","id":2,"result":{}"#, "[".repeat(200)), Rule::Depth),
         (r#"[{"jsonrpc":"2.0","id":2,"result":{}}]"#, Rule::BatchForbidden),
     ] {
         let mut client = Bench::modern_client();

@@ -242,6 +242,21 @@ fn depth_counts_the_whole_frame() {
     assert!(call.params.decode::<serde_json::Value>().is_ok(), "what is accepted raw can be read typed");
 }
 
+/// T20: what is too deep is refused under its id, if that was read before.
+#[test]
+fn too_deep_is_still_somebodys() {
+    let deep = "[".repeat(Limits::DEFAULT.depth + 1);
+    for (frame, id, shape) in [
+        (format!(r#"{{"id":1,"method":"m","params":{deep}"#), Some(CallId::from(1)), Shape::Call),
+        (format!(r#"{{"id":1,"result":{deep}"#), Some(CallId::from(1)), Shape::Unknown),
+        (format!(r#"{{"method":"m","params":{deep}"#), None, Shape::Unknown),
+        (deep.clone(), None, Shape::Unknown),
+    ] {
+        let violation = violation(&frame);
+        assert_eq!((violation.rule, violation.id, violation.shape), (Rule::Depth, id, shape), "{frame}");
+    }
+}
+
 /// S3-22: the cost of a frame is bounded by its length: many members are no quadratic work.
 #[test]
 fn many_members_are_read_in_linear_time() {

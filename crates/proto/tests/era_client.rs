@@ -293,6 +293,10 @@ fn a_modern_only_client_says_what_it_met() {
     client.feed(fault(1, -32601));
     assert!(matches!(&client.closed, Some(Cause::OpenRefused(fault)) if fault.code == -32601));
 
+    let (mut client, _) = opened(|c| c.revisions = Revisions::MODERN);
+    client.raw(r#"{"jsonrpc":"2.0","id":1}"#);
+    assert_eq!(client.closed, Some(Cause::Violated(Rule::NoOutcome)), "it did answer");
+
     let (mut client, _) = opened(|c| c.era = EraChoice::Modern);
     client.feed(reply(1, discovered(&["2025-11-25"])));
     assert_eq!(client.closed, Some(Cause::NoCommonRevision { theirs: vec!["2025-11-25".into()] }));

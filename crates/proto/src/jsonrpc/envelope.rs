@@ -117,7 +117,7 @@ impl Violation {
         Fault::new(code, format!("{}: {} (at byte {})", self.rule.id(), self.rule.clause(), self.at))
     }
 
-    fn syntax(error: Syntax) -> Self {
+    pub(super) fn syntax(error: Syntax) -> Self {
         let rule = if error.what == Wrong::Depth { Rule::Depth } else { Rule::Syntax };
         Self { rule, id: None, shape: Shape::Unknown, at: error.at }
     }
@@ -229,7 +229,7 @@ fn message(
 ) -> (Result<Envelope, Violation>, Repairs) {
     let mut walk = Walk::default();
     if let Err(error) = walk.envelope(frame, scanner) {
-        return (Err(Violation::syntax(error)), Vec::new());
+        return (Err(walk.stopped(frame, limits, error)), Vec::new());
     }
     let mut repairs = Vec::new();
     let classified = walk.classify(frame, strictness, limits, &mut repairs);

@@ -127,6 +127,16 @@ impl Walk {
         }
     }
 
+    /// Why the pass ended early. What is merely too deep is still somebody's: an id read before counts.
+    pub(super) fn stopped(&self, frame: &[u8], limits: &Limits, error: Syntax) -> Violation {
+        let violation = Violation::syntax(error);
+        if violation.rule != Rule::Depth || self.id.is_absent() {
+            return violation;
+        }
+        let id = CallId::parse(&frame[self.id.range()], limits.id_bytes).ok();
+        Violation { id, shape: self.shape(), ..violation }
+    }
+
     /// What it is, or why it is nothing.
     pub(super) fn classify(
         &self,

@@ -268,8 +268,7 @@ impl Session {
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::Violated(violation));
             }
-            // Nonsense is no modern evidence.
-            Purpose::Probe => self.probe_silent(),
+            Purpose::Probe => self.probe_broken(violation.rule),
             Purpose::Handshake => self.end(Cause::Violated(violation.rule)),
             Purpose::Ask { key, name } => {
                 let fault =

@@ -107,9 +107,18 @@ impl Session {
         self.proceed(next, outcome.as_ref().ok());
     }
 
-    /// No answer, or none that is a reply.
-    pub(super) fn probe_silent(&mut self) {
+    /// No answer.
+    fn probe_silent(&mut self) {
         let next = self.prober().judge(Evidence::Silence);
+        self.proceed(next, None);
+    }
+
+    /// Nonsense is no modern evidence. Who has no handshake to fall back to is told what it was.
+    pub(super) fn probe_broken(&mut self, rule: Rule) {
+        let next = match self.prober().judge(Evidence::Silence) {
+            Next::Fail(_) => Next::Fail(Cause::Violated(rule)),
+            next => next,
+        };
         self.proceed(next, None);
     }
 

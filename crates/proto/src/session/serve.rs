@@ -177,8 +177,13 @@ impl Session {
         if revision.era() == Era::Legacy || !call.method.may_ask() {
             return Ok(None);
         }
+        let state = call.params.get(Param::RequestState);
+        // Anything but a string was never ours, and must not pass for none.
+        if state.as_ref().is_some_and(|state| state.first() != Some(&b'"')) {
+            return Err(Fault::invalid_params("params.requestState: not a string; send it back as it came"));
+        }
         let Some(raw) = call.params.get(Param::InputResponses) else {
-            return Ok(call.params.get(Param::RequestState).map(|_| Answers::new()));
+            return Ok(state.map(|_| Answers::new()));
         };
         let map: BTreeMap<Box<str>, &serde_json::value::RawValue> =
             serde_json::from_slice(&raw).map_err(|error| {
