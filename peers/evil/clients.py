@@ -412,7 +412,7 @@ def many_listens(c):
 @client
 def slow_calls(c):
     """More calls at once than are served; none may be lost."""
-    c.send(*(tool(n, "slow", steps=1, delay_ms=500) for n in range(300)))
+    c.send(*(tool(n, "slow", steps=1, delay_ms=1000) for n in range(300)))
     outcomes = {message["id"]: short(message).split()[1] for message in (c.read() for _ in range(300))}
     c.report["outcomes"] = {o: list(outcomes.values()).count(o) for o in set(outcomes.values())}
 

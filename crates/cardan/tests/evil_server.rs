@@ -268,8 +268,8 @@ async fn s0_43_an_end_is_told_with_its_reason() {
     .await;
 }
 
-/// F16, S0-17, S0-20, S0-81, S3-11, S3-18, S1-5, BASE-1, BASE-7, BASE-8, BASE-9, BASE-16, CAN-6, T11: a reply that is none
-/// fails its own call at once; one that belongs to nobody is counted and changes nothing.
+/// F16, S0-17, S0-20, S0-81, S1-5, S3-11, S3-18, BASE-1, BASE-7, BASE-8, BASE-9, BASE-16, CAN-6, T11: a reply
+/// that is none fails its own call at once; one that belongs to nobody is counted and changes nothing.
 #[tokio::test]
 async fn f16_wrong_replies_fail_their_own_call_or_none() {
     both(&[
@@ -416,8 +416,8 @@ async fn f18_every_wait_ends() {
             ("progress_forever", "timed out, Total"),
         ] {
             let mut run = Run::new(behaviour, choice);
-            run.options.idle = Some(Duration::from_millis(400));
-            run.options.total = Some(Duration::from_millis(800));
+            run.options.idle = Some(Duration::from_millis(700));
+            run.options.total = Some(Duration::from_millis(1200));
             assert_eq!(run.told().await, format!("{era}: {expected}"), "{behaviour}");
         }
     }
