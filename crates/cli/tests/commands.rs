@@ -76,7 +76,7 @@ fn lists_are_complete() {
 #[test]
 fn resources_are_read() {
     demo(&["read", "demo://page/7"]).exits(0).prints("This is page 7.\n");
-    demo(&["read", "demo://file/recipe.txt"]).exits(0).prints("Flour, water, salt, time.\n");
+    demo(&["read", "demo://file/recipe"]).exits(0).prints("Flour, water, salt, time.\n");
     let clock = demo(&["read", "demo://clock", "--json"]).exits(0).json();
     assert_eq!(clock["contents"][0]["mimeType"], "text/plain");
     assert_eq!(clock["contents"][0]["text"].as_str().unwrap().len(), "2000-01-01T00:00:00Z".len());

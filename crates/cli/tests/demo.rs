@@ -163,7 +163,7 @@ fn names_are_completed() {
         (
             json!({ "type": "ref/resource", "uri": "demo://file/{name}" }),
             "re",
-            json!(["readme.txt", "recipe.txt"]),
+            json!(["readme", "recipe"]),
         ),
     ]) {
         let argument = json!({ "name": "name", "value": typed });

@@ -174,6 +174,16 @@ impl Oracle {
         }
     }
 
+    /// A frame reaches a side. Progress is a sign of life even where it is held back, and whose it is the
+    /// books cannot tell: it speaks for every call that waits.
+    pub fn arrives(&mut self, who: Role, frame: &[u8], now: Moment) {
+        if memchr::memmem::find(frame, Method::Progress.name().as_bytes()).is_some() {
+            for entry in self.books(who).tickets.values_mut() {
+                entry.heard = now;
+            }
+        }
+    }
+
     /// A side is about to be told something.
     pub fn commanded(&mut self, who: Role, command: &Command, config: &Config, now: Moment) {
         let (ticket, deadline, kind) = match command {

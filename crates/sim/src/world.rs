@@ -252,6 +252,9 @@ impl World {
             Arrived::Line(Line::Unterminated(_)) => broken(Rule::Unterminated, "half a line"),
             Arrived::Eof(end) => return self.eof(who, end),
         };
+        if let Input::Frame { bytes, .. } = &input {
+            self.oracle.arrives(who, bytes, self.now);
+        }
         self.feed(who, input);
     }
 

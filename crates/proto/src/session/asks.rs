@@ -248,7 +248,6 @@ impl Session {
             self.asks.open.remove(&ask);
             self.event(Event::AskWithdrawn { ask });
         }
-        self.resume_idle();
     }
 
     /// A legacy server takes its ask back.

@@ -254,6 +254,9 @@ impl Session {
     }
 
     fn arrived(&mut self, lane: LaneId, envelope: Envelope, batch: Option<BatchKey>) {
+        if self.broken.is_some() {
+            return; // strict: what comes with a deviation is not obeyed
+        }
         match (envelope, self.config.role) {
             (Envelope::Call(call), Role::Server) => self.serve(lane, call, batch),
             (Envelope::Call(call), Role::Client) => self.asked_by_call(lane, call),
@@ -469,8 +472,8 @@ impl Session {
     }
 
     fn send(&mut self, lane: LaneId, message: Outgoing, last: bool) {
-        // In a strict session a finding may have ended the link before its reply was written.
-        if !self.state.is_live() {
+        // In a strict session a finding ends the link before its reply is written.
+        if !self.state.is_live() || self.broken.is_some() {
             return;
         }
         let message = if self.config.dialect.translates() { self.told(message) } else { Some(message) };
