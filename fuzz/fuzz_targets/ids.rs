@@ -13,7 +13,8 @@ fuzz_target!(|text: &[u8]| {
     let Ok(id) = id else { return };
     let _ = (id.is_standard(), id.coerced(), id.to_string(), id.as_number());
     // From here on the text is what a scanned frame can hold.
-    let scanned = std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
+    let scanned =
+        std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     if !scanned || text.trim_ascii() != text {
         return;
     }

@@ -74,6 +74,9 @@ impl Weather {
         if weather.chunk_bytes == 1 && !rng.percent(20) {
             weather.chunk_bytes = 16;
         }
+        if weather.chunk_bytes == 1 {
+            weather.write_ms = 0;
+        }
         match rng.below(12) {
             0 => weather.stall = Some((millis(rng.below(800)), millis(rng.within(10, 4000)))),
             1 => weather.cut_bytes = Some(rng.within(1, 16_000)),
