@@ -160,11 +160,7 @@ fn names_are_completed() {
     for (id, (reference, typed, values)) in (1..).zip([
         (json!({ "type": "ref/prompt", "name": "greet" }), "a", json!(["Ada", "Alan"])),
         (json!({ "type": "ref/prompt", "name": "greet" }), "Gr", json!(["Grace"])),
-        (
-            json!({ "type": "ref/resource", "uri": "demo://file/{name}" }),
-            "re",
-            json!(["readme", "recipe"]),
-        ),
+        (json!({ "type": "ref/resource", "uri": "demo://file/{name}" }), "re", json!(["readme", "recipe"])),
     ]) {
         let argument = json!({ "name": "name", "value": typed });
         let params = json!({ "ref": reference, "argument": argument });
