@@ -46,7 +46,7 @@ pub(crate) struct Row {
 }
 
 /// Every mark a row may have, in the order of the summary.
-pub(crate) const MARKS: [&str; 6] = ["core", "http", "oauth", "gateway", "ui", "doc"];
+pub(crate) const MARKS: [&str; 8] = ["core", "http", "tasks", "managed", "oauth", "gateway", "ui", "doc"];
 
 /// All rows, in the order of their numbers.
 pub(crate) type Rows = BTreeMap<RowId, Row>;

@@ -1,6 +1,6 @@
 //! `cardan demo`: the built-in server over stdio or a socket.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use cardan_proto::session::event::Cause;
 use cardan_server::Server;
@@ -14,6 +14,13 @@ use crate::demo;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
+
+/// For someone who starts the server by hand.
+const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
+clients start this command themselves, so rather try:
+  cardan info -- cardan demo
+  cardan call echo message=hello -- cardan demo
+  cardan call slow steps=5 delay_ms=200 -- cardan demo";
 
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let server = demo::server();
@@ -39,6 +46,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
 async fn over_stdio(server: &Server, stop: &mut Stop) -> Result<(), Failure> {
     let link = stdio::open(server.limits())
         .map_err(|error| Failure::new(Exit::Unreachable, format!("cannot use stdin and stdout: {error}")))?;
+    if io::stdin().is_terminal() {
+        tell(HINT);
+    }
     let mut serving = std::pin::pin!(server.serve(link));
     let cause = tokio::select! {
         cause = &mut serving => cause,
