@@ -482,7 +482,7 @@ async fn f16_replies_find_their_callers_in_any_order() {
     }
 }
 
-/// F6, S0-46, S0-47: a server that stops reading is given up in time, and every caller is told.
+/// F6, S0-46: a server that stops reading is given up in time, and every caller is told.
 #[tokio::test]
 async fn f6_a_deaf_server_is_given_up() {
     let _others = ALONE.read().await;

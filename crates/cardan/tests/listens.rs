@@ -166,7 +166,7 @@ async fn clients_sort_notes_by_listen() {
     );
 }
 
-/// SUB-17: a listen that is lost with its link ends, on both sides of the eras.
+/// A listen that is lost with its link ends, on both sides of the eras.
 #[tokio::test]
 async fn lost_listens_end() {
     for revision in BOTH {
@@ -179,7 +179,7 @@ async fn lost_listens_end() {
     }
 }
 
-/// SUB-11: after a reconnection the listen is sent again by asking again.
+/// After a reconnection the listen is sent again by asking again.
 #[tokio::test]
 async fn a_new_link_is_a_new_listen() {
     let server = server();

@@ -181,7 +181,7 @@ async fn listens_carry_no_log_notes() {
     }
 }
 
-/// LOG-8: what went wrong inside a handler that panics is not told.
+/// What went wrong inside a handler that panics is not told.
 #[tokio::test]
 async fn panics_tell_no_internals() {
     let server = Server::builder("boom", "1")

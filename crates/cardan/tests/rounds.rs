@@ -228,7 +228,7 @@ async fn answers_are_sorted_out() {
     assert_eq!(retry(&mut raw, wrong).await["error"]["code"], -32602);
 }
 
-/// MRTR-7, MRTR-8, MRTR-9: state that was changed, made up, or belongs to another call, tool or principal is
+/// MRTR-7, MRTR-8, MRTR-9: state that was changed, made up, or belongs to another call or tool is
 /// refused.
 #[tokio::test]
 async fn forged_state_is_refused() {

@@ -245,7 +245,7 @@ impl RunTool for Echo {
     }
 }
 
-/// TOOL-19, TOOL-8: schemas, annotations and arguments pass through as they were written.
+/// TOOL-19: schemas, annotations and arguments pass through as they were written.
 #[tokio::test]
 async fn schemas_pass_through_verbatim() {
     let text = r#"{"type":"object","$anchor":"x","if":{"required":["b"]},"then":{"not":{}},"x-own":1.50}"#;

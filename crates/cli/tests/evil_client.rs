@@ -288,7 +288,7 @@ fn f10_a_client_that_reads_late_is_served_in_order() {
     assert!(peak_mib(&report) < 64, "{report}");
 }
 
-/// F10, S0-47: a client that never reads 640 MiB of replies costs what the limits say, then is given up.
+/// F10: a client that never reads 640 MiB of replies costs what the limits say, then is given up.
 #[test]
 fn f10_a_client_that_never_reads_is_given_up() {
     let report = check("never_reads", &[], End::GivenUp);

@@ -1,6 +1,7 @@
 //! Results that a server allows to be kept, until they are stale or a change note says so.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -12,6 +13,8 @@ use tokio::time::{Duration, Instant};
 /// Kept results of one client, and so of one authorization context: private ones may be kept too.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
+    /// Counts change notes: what was asked for before one may be older than it.
+    changes: AtomicU64,
     entries: Mutex<HashMap<(Method, Option<Bytes>), Kept>>,
 }
 
@@ -21,6 +24,10 @@ struct Kept {
     until: Instant,
     uri: Option<Box<str>>,
 }
+
+/// How many changes were told when a call was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
 
 /// More are not kept: a client does not read ten thousand things at once.
 const MAX_ENTRIES: usize = 1024;
@@ -42,7 +49,7 @@ impl Cache {
     }
 
     /// Keeps a result for as long as the server says. No hint, zero or less: not at all.
-    pub(crate) fn put(&self, method: &Method, params: Option<&Bytes>, result: &Bytes) {
+    pub(crate) fn put(&self, method: &Method, params: Option<&Bytes>, result: &Bytes, asked: Generation) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Hint {
@@ -64,6 +71,10 @@ impl Cache {
         let uri =
             params.and_then(|params| serde_json::from_slice::<Uri>(params).ok()).and_then(|uri| uri.uri);
         let mut entries = self.lock();
+        // A change note may have overtaken the result on its way to us.
+        if asked != self.generation() {
+            return;
+        }
         if entries.len() >= MAX_ENTRIES {
             let now = Instant::now();
             entries.retain(|_, kept| kept.until > now);
@@ -73,9 +84,16 @@ impl Cache {
         }
     }
 
+    /// To be taken before a call whose result may be kept.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.changes.load(Ordering::Acquire))
+    }
+
     /// A change note makes what it is about stale at once.
     pub(crate) fn changed(&self, change: &Change) {
-        self.lock().retain(|(method, _), kept| match change {
+        let mut entries = self.lock();
+        self.changes.fetch_add(1, Ordering::Release);
+        entries.retain(|(method, _), kept| match change {
             Change::Tools => *method != Method::ToolsList,
             Change::Prompts => *method != Method::PromptsList,
             Change::Resources => !matches!(method, Method::ResourcesList | Method::ResourcesTemplatesList),

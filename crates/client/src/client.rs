@@ -21,11 +21,11 @@ use cardan_runtime::peer::Peer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::cache::Cache;
 use crate::call::{Call, Listen};
 use crate::connect::{Connector, News};
+use crate::driving::Driving;
 use crate::error::{CallError, Settled, result_of};
 use crate::pages::{Page, Pages};
 
@@ -33,7 +33,7 @@ use crate::pages::{Page, Pages};
 #[derive(Debug)]
 pub struct Client {
     peer: Peer,
-    driving: Option<JoinHandle<Cause>>,
+    driving: Driving,
     settled: Settled,
     cache: Arc<Cache>,
     config: Arc<Config>,
@@ -50,7 +50,7 @@ impl Client {
 
     pub(crate) fn new(
         peer: Peer,
-        driving: JoinHandle<Cause>,
+        driving: Driving,
         settled: Settled,
         cache: Arc<Cache>,
         config: Arc<Config>,
@@ -58,7 +58,7 @@ impl Client {
     ) -> Self {
         Self {
             peer,
-            driving: Some(driving),
+            driving,
             settled,
             cache,
             config,
@@ -108,10 +108,11 @@ impl Client {
         if let Some(kept) = self.cache.get(&method, params.as_ref()) {
             return Ok(kept);
         }
+        let asked = self.cache.generation();
         let outcome = self.peer.call(method.clone(), params.clone(), options).await;
         let result = result_of(outcome);
         if let Ok(result) = &result {
-            self.cache.put(&method, params.as_ref(), result);
+            self.cache.put(&method, params.as_ref(), result, asked);
             #[cfg(feature = "schema")]
             if method == Method::ToolsList {
                 self.schemas.learn(params.as_ref(), result);
@@ -229,18 +230,12 @@ impl Client {
     /// Ends the session politely and tells how the link ended.
     pub async fn close(mut self, reason: &'static str) -> Cause {
         self.peer.close(reason);
-        match self.driving.take() {
-            Some(driving) => driving.await.unwrap_or(Cause::ClosedByPeer),
-            None => Cause::ClosedByPeer,
-        }
+        self.driving.ended().await
     }
 
     /// Waits until the link has ended, by whomever.
     pub async fn closed(&mut self) -> Cause {
-        match &mut self.driving {
-            Some(driving) => driving.await.unwrap_or(Cause::ClosedByPeer),
-            None => Cause::ClosedByPeer,
-        }
+        self.driving.ended().await
     }
 
     #[cfg(feature = "schema")]
@@ -263,15 +258,6 @@ impl Client {
     ) -> Result<T, CallError> {
         let raw = self.raw(method, params, CallOptions::default()).await?;
         decode(&raw)
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        if let Some(driving) = self.driving.take() {
-            // The driver owns the link: dropping it ends what the link holds, a child's process included.
-            driving.abort();
-        }
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::asks::Answerers;
 use crate::cache::Cache;
 use crate::client::Client;
+use crate::driving::Driving;
 use crate::eras::Eras;
 use crate::error::{ConnectError, Settled};
 
@@ -151,21 +152,29 @@ impl Connector {
         });
         let config = Arc::new(self.config(era));
         let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
-        let driving = tokio::spawn(driver);
+        let mut driving = Driving::of(driver);
         let settled = loop {
             {
                 let now = news.borrow_and_update();
                 if let Some(settled) = now.settled.clone().filter(|_| now.state == State::Ready) {
-                    break settled;
+                    break Ok(settled);
                 }
                 if let Some((state, cause)) = now.ended.clone() {
                     let findings = service.findings();
-                    return Err(Failure { state, cause, findings });
+                    break Err(Failure { state, cause, findings });
                 }
             }
             if news.changed().await.is_err() {
-                let cause = driving.await.unwrap_or(Cause::ClosedByPeer);
+                let cause = driving.ended().await;
                 return Err(Failure { state: State::Connecting, cause, findings: service.findings() });
+            }
+        };
+        let settled = match settled {
+            Ok(settled) => settled,
+            Err(failure) => {
+                // The old link is gone before anyone dials again.
+                driving.ended().await;
+                return Err(failure);
             }
         };
         self.note_era(settled.revision.era());

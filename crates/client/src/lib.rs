@@ -10,6 +10,7 @@ mod cache;
 mod call;
 mod client;
 mod connect;
+mod driving;
 mod eras;
 mod error;
 mod pages;

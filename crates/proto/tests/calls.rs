@@ -460,7 +460,7 @@ fn replies_to_a_modern_server_are_ignored() {
     assert_eq!(server.session.state(), State::Ready);
 }
 
-/// BASE-33: params and results pass unread, unknown methods included.
+/// Params and results pass unread, unknown methods included.
 #[test]
 fn payloads_pass_unread() {
     let mut client = Bench::legacy_client("2025-11-25");

@@ -263,7 +263,7 @@ fn a_client_cancels_its_listen() {
     );
     assert!(matches!(client.outcome(), Outcome::Cancelled { .. }));
     client.feed(changed(2, "tools"));
-    assert_eq!(client.found(), [Rule::ListenUnknown]);
+    assert_eq!(client.found(), [Rule::LateReply]);
 }
 
 /// SUB-10, CAN-3, CAN-4: the server's result, its cancel note, or both in turn end a listen gracefully,

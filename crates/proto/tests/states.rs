@@ -237,7 +237,7 @@ fn a_leaving_server_drains() {
     assert_eq!(stuck.session.in_flight(), (0, 0));
 }
 
-/// STD-12: a client that loses its server's output has lost the link, calls and all.
+/// A client that loses its server's output has lost the link, calls and all.
 #[test]
 fn the_end_of_output_ends_a_client() {
     let mut client = Bench::modern_client();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cardan_proto::finding::{Class, Rule, Strictness};
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::session::config::Config;
-use cardan_proto::session::event::{Cause, Event, Input, LaneId, Outcome};
+use cardan_proto::session::event::{Cause, Command, Event, Input, Interest, LaneId, Outcome, Ticket};
 use cardan_proto::session::state::State;
 use common::*;
 use serde_json::{Value, json};
@@ -239,6 +239,13 @@ fn races_do_not_end_a_strict_session() {
     client.feed(reply(2, json!({})));
     client.feed(cancel(2));
     assert_eq!(client.closed, None);
+    // A change that was on its way when we stopped listening.
+    let interest = Interest { tools: true, ..Interest::default() };
+    client.local(Command::Listen { ticket: Ticket(7), interest });
+    client.local(Command::Cancel { ticket: Ticket(7), reason: "enough".into() });
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": 3});
+    client.feed(note("notifications/tools/list_changed", json!({"_meta": meta})));
+    assert_eq!(client.closed, None);
     let mut server = Bench::server_with(level(Strictness::Strict));
     server.feed(cancel(5));
     assert_eq!(server.closed, None);
@@ -278,4 +285,23 @@ fn noise_does_not_stop_the_clock() {
         client.wait(Duration::from_millis(100));
     }
     assert!(matches!(client.outcome(), Outcome::TimedOut { .. }));
+}
+
+/// T19, S0-81: a reply beyond the limit ends the one call it can belong to at once; among several it is
+/// only told of.
+#[test]
+fn an_oversize_reply_ends_the_only_call() {
+    let oversize = || Input::Broken {
+        lane: LaneId::MAIN,
+        violation: Violation::of(Rule::Oversize),
+        excerpt: "a line of 20 MiB".into(),
+    };
+    let mut client = Bench::modern_client();
+    client.call_tool(1);
+    client.handle(oversize());
+    assert!(matches!(client.outcome(), Outcome::Violated(violation) if violation.rule == Rule::Oversize));
+    client.call_tool(2);
+    client.call_tool(3);
+    client.handle(oversize());
+    assert!(client.settled().is_empty());
 }

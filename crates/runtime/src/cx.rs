@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::session::event::{CallKey, Command, LogLevel, Progress, Wanted};
 
-use crate::inbox::{Inbox, Wish};
+use crate::inbox::Inbox;
 use crate::peer::Peer;
 
 /// The context of one running call. Cheap to clone.
@@ -46,7 +46,7 @@ impl CallCx {
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
         if self.progress == Wanted::Yes {
             let progress = Progress { progress, total, message: message.map(str::to_owned) };
-            self.inbox.put(Wish::Command(Command::Progress { key: self.key, progress }));
+            self.inbox.command(Command::Progress { key: self.key, progress });
         }
     }
 
@@ -58,7 +58,7 @@ impl CallCx {
             Era::Legacy => true,
         };
         if wanted {
-            self.inbox.put(Wish::Command(Command::Log { key: Some(self.key), level, params }));
+            self.inbox.command(Command::Log { key: Some(self.key), level, params });
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Driver<L, S> {
     asks: Tasks<AskKey, Result<Bytes, Fault>>,
     clock: Clock,
     reading: Reading,
-    stalled_since: Option<(Moment, u64)>,
+    stalled_since: Option<Moment>,
     /// Writing has failed, when and how. Reading may still bring replies, or a better reason.
     broken: Option<(Moment, Cause)>,
     /// Bytes of calls that the session has taken and the link has not yet.
@@ -90,7 +90,7 @@ const BROKEN_GRACE: Duration = Duration::from_millis(100);
 impl<L: Link, S: Service> Driver<L, S> {
     /// A driver and the handle to reach its peer through.
     pub fn new(link: L, service: Arc<S>, config: Arc<Config>) -> (Self, Peer) {
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(Inbox::new(config.limits.calls_outbound + config.limits.notes_queued));
         let peer = Peer::new(Arc::clone(&inbox));
         let mut session = Session::new(Arc::clone(&config), Moment::ZERO);
         session.handle(Moment::ZERO, Input::Local(Command::Open));
@@ -120,9 +120,9 @@ impl<L: Link, S: Service> Driver<L, S> {
         &self.session
     }
 
-    /// Notes that were dropped because the peer did not take our bytes.
+    /// Notes that were dropped: the peer did not take our bytes, or too many came at once.
     pub fn dropped_notes(&self) -> u64 {
-        self.dropped_notes
+        self.dropped_notes + self.inbox.dropped()
     }
 
     fn handle(&mut self, input: Input) {
@@ -245,7 +245,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             Event::Called(called) => self.called(called, cx),
             Event::Withdrawn { key, .. } => {
                 self.handlers.stop(key);
-                self.service.event(&event);
+                self.observe(&event);
             }
             Event::Asked { ask, what, .. } => self.asked(ask, what, cx),
             Event::AskWithdrawn { ask } => {
@@ -262,13 +262,20 @@ impl<L: Link, S: Service> Driver<L, S> {
                 if let Some(ticket) = ticket {
                     self.happen(ticket, Happening::Change(change.clone()));
                 }
-                self.service.event(&event);
+                self.observe(&event);
             }
-            Event::Noted(note) => self.service.note(note),
+            Event::Noted(note) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| self.service.note(note)));
+            }
             Event::State(_) | Event::Opened { .. } | Event::Logged { .. } | Event::Found(_) => {
-                self.service.event(&event)
+                self.observe(&event)
             }
         }
+    }
+
+    /// Tells the application. What it does with it may panic: that is not the link's end.
+    fn observe(&self, event: &Event) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.service.event(event)));
     }
 
     fn happen(&self, ticket: Ticket, happening: Happening) {
@@ -304,6 +311,7 @@ impl<L: Link, S: Service> Driver<L, S> {
 
     /// Writes, and watches whether the peer takes it.
     fn write(&mut self, cx: &mut Context<'_>) {
+        let before = self.link.queued();
         if self.broken.is_none()
             && let Poll::Ready(Err(error)) = self.link.poll_flush(cx)
         {
@@ -316,19 +324,17 @@ impl<L: Link, S: Service> Driver<L, S> {
         {
             self.end(cause.clone());
         }
-        let (queued, written) = (self.link.queued(), self.link.written());
-        self.session.written(written);
+        let queued = self.link.queued();
+        self.session.written(self.link.written());
         let limits = &self.config.limits;
         if queued == 0 {
             self.stalled_since = None;
             return;
         }
         let now = self.clock.now();
-        let since = match self.stalled_since {
-            Some((since, at)) if at == written => since,
-            _ => now,
-        };
-        self.stalled_since = Some((since, written));
+        // Bytes count, not messages: a large one may take a slow reader longer than any stall.
+        let since = self.stalled_since.filter(|_| queued >= before).unwrap_or(now);
+        self.stalled_since = Some(since);
         if now.since(since) >= limits.stall_timeout || queued > 2 * limits.outbox_bytes {
             self.end(Cause::Stalled);
         }
@@ -366,7 +372,7 @@ impl<L: Link, S: Service> Driver<L, S> {
     }
 
     fn deadline(&self) -> Option<Moment> {
-        let stall = self.stalled_since.map(|(since, _)| since + self.config.limits.stall_timeout);
+        let stall = self.stalled_since.map(|since| since + self.config.limits.stall_timeout);
         let broken = self.broken.as_ref().map(|(since, _)| *since + BROKEN_GRACE);
         [self.session.deadline(), stall, broken].into_iter().flatten().min()
     }

@@ -17,10 +17,39 @@ pub(crate) enum Wish {
     Call(Command, Ticket, Arc<CallSlot>),
 }
 
+impl Wish {
+    /// May it be turned away when too many wait? Calls may, and notes that a peer may miss. Answers,
+    /// cancels and the close may not: each belongs to something that is counted already.
+    fn is_bounded(&self) -> bool {
+        match self {
+            Self::Call(..) => true,
+            Self::Command(command) => {
+                matches!(
+                    command,
+                    Command::Progress { .. }
+                        | Command::Log { .. }
+                        | Command::Note { .. }
+                        | Command::Change(_)
+                )
+            }
+        }
+    }
+}
+
+/// Why a wish was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unwanted {
+    /// The driver has left.
+    Gone,
+    /// Too many wait already.
+    Full,
+}
+
 /// The queue. Whoever puts something in wakes the driver.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Inbox {
     inner: Mutex<Inner>,
+    max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -29,15 +58,24 @@ struct Inner {
     waker: Option<Waker>,
     gone: bool,
     minted: u64,
+    dropped: u64,
 }
 
 impl Inbox {
-    /// False: the driver is gone and nobody will look.
-    pub(crate) fn put(&self, wish: Wish) -> bool {
+    /// An empty queue that takes calls and notes up to `max` wishes.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { inner: Mutex::new(Inner::default()), max }
+    }
+
+    /// Puts a wish in, unless nobody will look at it or there are too many.
+    pub(crate) fn put(&self, wish: Wish) -> Result<(), Unwanted> {
         let waker = {
             let mut inner = self.lock();
             if inner.gone {
-                return false;
+                return Err(Unwanted::Gone);
+            }
+            if inner.queue.len() >= self.max && wish.is_bounded() {
+                return Err(Unwanted::Full);
             }
             inner.queue.push_back(wish);
             inner.waker.take()
@@ -45,7 +83,19 @@ impl Inbox {
         if let Some(waker) = waker {
             waker.wake();
         }
-        true
+        Ok(())
+    }
+
+    /// Puts a command in. Nobody waits for it: one that is not wanted is only counted.
+    pub(crate) fn command(&self, command: Command) {
+        if self.put(Wish::Command(command)).is_err() {
+            self.lock().dropped += 1;
+        }
+    }
+
+    /// Commands that were turned away.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().dropped
     }
 
     pub(crate) fn mint(&self) -> Ticket {

@@ -10,10 +10,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Progress, Ticket,
+    CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Progress, Refusal,
+    Ticket,
 };
 
-use crate::inbox::{Inbox, Wish};
+use crate::inbox::{Inbox, Unwanted, Wish};
 
 /// A handle on one link.
 #[derive(Debug, Clone)]
@@ -41,27 +42,27 @@ impl Peer {
 
     /// Tells the other side something.
     pub fn note(&self, method: Method, params: Option<Bytes>) {
-        self.inbox.put(Wish::Command(Command::Note { method, params }));
+        self.inbox.command(Command::Note { method, params });
     }
 
     /// Server: tells those who listen that something changed.
     pub fn change(&self, change: Change) {
-        self.inbox.put(Wish::Command(Command::Change(change)));
+        self.inbox.command(Command::Change(change));
     }
 
     /// Server: a log note outside any call.
     pub fn log(&self, level: LogLevel, params: Bytes) {
-        self.inbox.put(Wish::Command(Command::Log { key: None, level, params }));
+        self.inbox.command(Command::Log { key: None, level, params });
     }
 
     /// Client: the wanted log level, from now on.
     pub fn set_level(&self, level: LogLevel) {
-        self.inbox.put(Wish::Command(Command::SetLevel(level)));
+        self.inbox.command(Command::SetLevel(level));
     }
 
     /// Ends the link when what runs is done.
     pub fn close(&self, reason: impl Into<Cow<'static, str>>) {
-        self.inbox.put(Wish::Command(Command::Close { reason: reason.into() }));
+        self.inbox.command(Command::Close { reason: reason.into() });
     }
 
     /// Has the driver left?
@@ -72,8 +73,10 @@ impl Peer {
 
     fn start(&self, ticket: Ticket, command: Command) -> CallHandle {
         let slot = Arc::new(CallSlot::default());
-        if !self.inbox.put(Wish::Call(command, ticket, Arc::clone(&slot))) {
-            slot.settle(gone());
+        match self.inbox.put(Wish::Call(command, ticket, Arc::clone(&slot))) {
+            Ok(()) => {}
+            Err(Unwanted::Gone) => slot.settle(gone()),
+            Err(Unwanted::Full) => slot.settle(Outcome::Refused(Refusal::TooMany)),
         }
         CallHandle { ticket, slot, inbox: Arc::clone(&self.inbox) }
     }
@@ -178,7 +181,7 @@ impl CallHandle {
     /// Gives the call up, on the wire too. The outcome still comes, and says so.
     pub fn cancel(&self, reason: impl Into<Cow<'static, str>>) {
         let command = Command::Cancel { ticket: self.ticket, reason: reason.into() };
-        self.inbox.put(Wish::Command(command));
+        self.inbox.command(command);
     }
 
     /// How many happenings were dropped because nobody looked.
@@ -193,8 +196,9 @@ impl Future for CallHandle {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
         let mut state = self.slot.lock();
-        if let Some(outcome) = state.outcome.take() {
-            return Poll::Ready(outcome);
+        // Kept: whoever asks again is told again.
+        if let Some(outcome) = &state.outcome {
+            return Poll::Ready(outcome.clone());
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending

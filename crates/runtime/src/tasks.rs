@@ -94,38 +94,40 @@ where
 
     /// Drops a handler. True if it was running.
     pub(crate) fn stop(&mut self, name: K) -> bool {
-        self.running.remove(&name).is_some()
+        self.running.remove(&name).map(let_go).is_some()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.running.clear();
+        self.running.drain().for_each(|(_, task)| let_go(task));
     }
 
-    /// Polls those that were woken; hands on each that finished.
+    /// Polls those that were woken, each once; hands on each that finished. One that wakes itself gets its
+    /// next turn after the link has had its own.
     pub(crate) fn poll(&mut self, cx: &Context<'_>, mut finished: impl FnMut(K, Polled<T>)) {
-        loop {
-            let names = {
-                let mut state = self.ready.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if state.names.is_empty() {
-                    if !self.running.is_empty()
-                        && !state.driver.as_ref().is_some_and(|w| w.will_wake(cx.waker()))
-                    {
-                        state.driver = Some(cx.waker().clone());
-                    }
-                    return;
-                }
-                std::mem::take(&mut state.names)
-            };
-            for name in names {
-                let Some(task) = self.running.get_mut(&name) else { continue };
-                let waker = task.waker.clone();
-                if let Some(polled) = guarded(&mut task.handler, &mut Context::from_waker(&waker)) {
-                    self.running.remove(&name);
-                    finished(name, polled);
-                }
+        let names = self.woken(cx);
+        for name in names {
+            let Some(task) = self.running.get_mut(&name) else { continue };
+            let waker = task.waker.clone();
+            if let Some(polled) = guarded(&mut task.handler, &mut Context::from_waker(&waker)) {
+                self.stop(name);
+                finished(name, polled);
             }
         }
     }
+
+    /// Names to be polled now. Whoever wakes one from here on wakes the driver too.
+    fn woken(&self, cx: &Context<'_>) -> Vec<K> {
+        let mut state = self.ready.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !self.running.is_empty() && !state.driver.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+            state.driver = Some(cx.waker().clone());
+        }
+        std::mem::take(&mut state.names)
+    }
+}
+
+/// Drops a handler. What it owns may panic on the way out: that is nobody else's end.
+fn let_go<T>(task: Task<T>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
 }
 
 /// Polls once. A panic is caught: it is one call's failure, not the link's.

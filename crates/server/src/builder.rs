@@ -26,12 +26,24 @@ use crate::tools::{Registered, RunTool, ToolFn};
 /// How many entries a page of a list has, unless told otherwise.
 const PAGE_SIZE: usize = 50;
 
+/// What a server may offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Tools.
+    Tools,
+    /// Resources and their templates.
+    Resources,
+    /// Prompts.
+    Prompts,
+}
+
 /// A server in the making.
 #[must_use = "call build to get the server"]
 pub struct Builder {
     identity: Implementation,
     instructions: Option<String>,
     registry: Registry,
+    declared: Vec<Kind>,
     logging: bool,
     page_size: usize,
     seal_key: Option<[u8; 32]>,
@@ -49,6 +61,7 @@ impl Builder {
             identity: Implementation::new(name, version),
             instructions: None,
             registry: Registry::default(),
+            declared: Vec::new(),
             logging: false,
             page_size: PAGE_SIZE,
             seal_key: None,
@@ -151,6 +164,13 @@ impl Builder {
         self
     }
 
+    /// Declares a kind of thing although none is there yet, because some will be added while it runs. What
+    /// is not declared when the server is built cannot be announced later.
+    pub fn declare(mut self, kind: Kind) -> Self {
+        self.declared.push(kind);
+        self
+    }
+
     /// The server sends log notes.
     pub fn logging(mut self) -> Self {
         self.logging = true;
@@ -227,13 +247,14 @@ impl Builder {
     /// What is registered is what is advertised.
     fn capabilities(&self) -> Value {
         let mut capabilities = json!({});
-        if !self.registry.tools.is_empty() {
+        if self.declared.contains(&Kind::Tools) || !self.registry.tools.is_empty() {
             capabilities["tools"] = json!({ "listChanged": true });
         }
-        if !self.registry.resources.is_empty() || !self.registry.templates.is_empty() {
+        let resources = !self.registry.resources.is_empty() || !self.registry.templates.is_empty();
+        if self.declared.contains(&Kind::Resources) || resources {
             capabilities["resources"] = json!({ "subscribe": true, "listChanged": true });
         }
-        if !self.registry.prompts.is_empty() {
+        if self.declared.contains(&Kind::Prompts) || !self.registry.prompts.is_empty() {
             capabilities["prompts"] = json!({ "listChanged": true });
         }
         if !self.registry.completions.is_empty() {

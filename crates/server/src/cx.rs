@@ -149,7 +149,7 @@ impl Cx {
 
     /// Sends a log note with this call, if the caller wants one of this level.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) {
-        let mut params = json!({ "level": level.name(), "data": data });
+        let mut params = json!({ "level": level.name(), "data": shown(data) });
         if let Some(logger) = logger {
             params["logger"] = json!(logger);
         }
@@ -237,4 +237,9 @@ fn visit_id() -> Result<String, Stop> {
     let mut id = [0; 16];
     orion::util::secure_rand_bytes(&mut id)?;
     Ok(URL_SAFE_NO_PAD.encode(id))
+}
+
+/// Data for a log note. What cannot be written is said to be so, instead of ending its call.
+pub(crate) fn shown(data: &impl Serialize) -> serde_json::Value {
+    serde_json::to_value(data).unwrap_or_else(|error| json!(format!("data that cannot be written: {error}")))
 }

@@ -54,7 +54,7 @@ impl Sealer {
 
     pub(crate) fn seal(&self, held: Held, call: &Call, principal: &str) -> Result<Box<str>, Fault> {
         let until = now() + self.ttl.as_secs();
-        let envelope = Envelope { until, principal: principal.to_owned(), call: digest(call), held };
+        let envelope = Envelope { until, principal: principal.to_owned(), call: digest(call)?, held };
         let plain = serde_json::to_vec(&envelope).map_err(|_| cannot_seal())?;
         let sealed = aead::seal(&self.key, &plain).map_err(|_| cannot_seal())?;
         Ok(URL_SAFE_NO_PAD.encode(sealed).into())
@@ -69,7 +69,7 @@ impl Sealer {
         if envelope.until < now() {
             return Err(refused("it has expired; start the call again"));
         }
-        if envelope.principal != principal || envelope.call != digest(call) {
+        if envelope.principal != principal || envelope.call != digest(call)? {
             return Err(refused("it belongs to another call"));
         }
         Ok(envelope.held)
@@ -95,16 +95,16 @@ fn now() -> u64 {
 }
 
 /// Method and params, but for what a retry changes. Equal for equal values, however spelled.
-fn digest(call: &Call) -> String {
-    let mut params: Map<String, Value> = call.params.decode().unwrap_or_default();
+fn digest(call: &Call) -> Result<String, Fault> {
+    // What cannot be read cannot be told apart from something else that cannot be read.
+    let mut params: Map<String, Value> =
+        call.params.decode().map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
     for changing in [Param::Meta, Param::InputResponses, Param::RequestState] {
         params.remove(changing.name());
     }
     let text = format!("{}\n{}", call.method.name(), Value::Object(params));
-    match orion::hash::digest(text.as_bytes()) {
-        Ok(digest) => URL_SAFE_NO_PAD.encode(digest.as_ref()),
-        Err(_) => text,
-    }
+    let digest = orion::hash::digest(text.as_bytes()).map_err(|_| cannot_seal())?;
+    Ok(URL_SAFE_NO_PAD.encode(digest.as_ref()))
 }
 
 #[cfg(test)]
@@ -152,10 +152,22 @@ mod tests {
         assert!(sealer.open(&state, &call(CALL), "bob").is_err());
         assert!(sealer.open(&state, &call(r#"{"name":"ask","arguments":{"a":2,"b":2}}"#), "ada").is_err());
         assert!(Sealer::random(Duration::from_secs(60)).open(&state, &call(CALL), "ada").is_err());
-        let expired = Envelope { until: 1, principal: "ada".into(), call: digest(&call(CALL)), held: held() };
+        let expired =
+            Envelope { until: 1, principal: "ada".into(), call: digest(&call(CALL)).unwrap(), held: held() };
         let plain = serde_json::to_vec(&expired).unwrap();
         let old = URL_SAFE_NO_PAD.encode(aead::seal(&sealer.key, &plain).unwrap());
         assert!(sealer.open(&old, &call(CALL), "ada").unwrap_err().message.contains("expired"));
+    }
+
+    /// MRTR-9, T12: a call that cannot be read has no state, neither its own nor another's.
+    #[test]
+    fn unreadable_calls_have_no_state() {
+        let sealer = Sealer::random(Duration::from_secs(60));
+        for odd in [r#"{"name":"a","x":1e999}"#, r#"{"name":"b","arguments":{"n":[1e999]}}"#] {
+            assert!(sealer.seal(held(), &call(odd), "").is_err(), "{odd}");
+            let state = sealer.seal(held(), &call(CALL), "").unwrap();
+            assert!(sealer.open(&state, &call(odd), "").is_err(), "{odd}");
+        }
     }
 
     #[test]

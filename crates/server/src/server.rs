@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::builder::Builder;
-use crate::cx::Cx;
+use crate::cx::{Cx, shown};
 use crate::registry::Registry;
 use crate::router::Router;
 use crate::seal::Sealer;
@@ -172,7 +172,7 @@ impl Server {
 
     /// Sends a log note outside any call to every legacy client that wants it.
     pub fn log(&self, level: LogLevel, data: &impl Serialize) {
-        let params = Bytes::from(json!({ "level": level.name(), "data": data }).to_string());
+        let params = Bytes::from(json!({ "level": level.name(), "data": shown(data) }).to_string());
         for peer in self.peers() {
             peer.log(level, params.clone());
         }

@@ -217,7 +217,7 @@ mod tests {
         (drain.kept.clone(), lines)
     }
 
-    /// S0-33: only the end is kept, however much was written.
+    /// Only the end is kept, however much was written.
     #[test]
     fn s0_33_the_tail_is_kept_and_the_rest_counted() {
         let mut input = vec![b'x'; 1 << 20];
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(kept.tail(), "\u{fffd} invalid on its own", "what was not cut is shown");
     }
 
-    /// S1-6: bytes that are no UTF-8, terminal commands and turned text are made harmless.
+    /// Bytes that are no UTF-8, terminal commands and turned text are made harmless.
     #[test]
     fn what_is_printed_cannot_command_a_terminal() {
         let (kept, lines) = drained("\x1b[31mred\x07\r\nt\u{202e}urn\u{9b}\tok".as_bytes(), 64);

@@ -217,7 +217,7 @@ async fn f2_the_guard_leaves_after_a_close() {
     }
 }
 
-/// STD-4, S1-C8, S0-33: stderr is no sign of failure; its lines are forwarded, its tail is kept.
+/// STD-4, S1-C8: stderr is no sign of failure; its lines are forwarded, its tail is kept.
 #[tokio::test]
 async fn std_4_stderr_is_no_error() {
     let lines = Arc::new(Mutex::new(Vec::new()));

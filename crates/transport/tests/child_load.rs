@@ -58,7 +58,7 @@ async fn kill_one() -> Duration {
     took
 }
 
-/// F3, S0-33: 64 MiB on stderr while calls are answered: all succeed, memory stays flat, the tail is kept.
+/// F3: 64 MiB on stderr while calls are answered: all succeed, memory stays flat, the tail is kept.
 #[tokio::test]
 async fn f3_a_flood_on_stderr_disturbs_nothing() {
     let _turn = TURN.lock().await;
@@ -88,7 +88,7 @@ serve({'x': echo})";
     assert!(stderr.tail().len() <= Limits::DEFAULT.stderr_bytes);
 }
 
-/// F6, S0-46, S0-47: a child that reads nothing. The queue is bounded, callers are refused, and it
+/// F6, S0-46: a child that reads nothing. The queue is bounded, callers are refused, and it
 /// ends within 5 s.
 #[tokio::test]
 async fn f6_a_deaf_child_costs_no_more_than_the_outbox() {

@@ -60,6 +60,11 @@ impl PendingAsks {
         self.open.values().any(|origin| matches!(origin, Origin::Call { .. }))
     }
 
+    /// Calls of ours that are not in flight because someone is being asked.
+    pub(super) fn between_rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
     pub(super) fn earliest_deadline(&self) -> Option<Moment> {
         self.rounds.values().filter_map(|round| round.total).min()
     }

@@ -39,7 +39,7 @@ impl Session {
         if self.state != State::Ready {
             return Some(Refusal::NotOpen);
         }
-        if self.outbound.len() >= self.config.limits.calls_outbound {
+        if self.outbound.len() + self.asks.between_rounds() >= self.config.limits.calls_outbound {
             return Some(Refusal::TooMany);
         }
         if new.params.as_ref().is_some_and(|params| params.first() != Some(&b'{')) {

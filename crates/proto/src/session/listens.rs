@@ -295,7 +295,7 @@ impl Session {
     /// The server acknowledges a listen, and says what it honours.
     pub(super) fn acknowledged(&mut self, note: &Note) {
         let Some(ticket) = self.listen_of(note) else {
-            return self.find(Rule::ListenUnknown, None, note.method.to_string());
+            return self.stray_listen(note);
         };
         let honoured = note.params.decode::<WireListen>().map(|wire| Interest::from(wire.notifications.0));
         if let (Ok(honoured), Some(listen)) = (honoured, self.heard.listens.get_mut(&ticket)) {
@@ -313,7 +313,7 @@ impl Session {
             return self.changed_legacy(change);
         }
         let Some(ticket) = self.listen_of(note) else {
-            return self.find(Rule::ListenUnknown, None, note.method.to_string());
+            return self.stray_listen(note);
         };
         if self.heard.listens.get(&ticket).is_some_and(|listen| !listen.acknowledged) {
             self.find(Rule::ListenUnacknowledged, None, note.method.to_string());
@@ -331,6 +331,16 @@ impl Session {
         for ticket in tickets {
             self.event(Event::Changed { ticket: Some(ticket), change: change.clone() });
         }
+    }
+
+    /// A note of no listen: one that was on its way when we gave the listen up, or a stranger.
+    fn stray_listen(&mut self, note: &Note) {
+        let id = note.params.meta(MetaKey::SubscriptionId);
+        let id = id.and_then(|raw| CallId::parse(&raw, self.config.limits.id_bytes).ok());
+        let late =
+            id.as_ref().and_then(CallId::as_number).is_some_and(|id| self.outbound.grave(id).is_some());
+        let rule = if late { Rule::LateReply } else { Rule::ListenUnknown };
+        self.find(rule, id, note.method.to_string());
     }
 
     fn listen_of(&mut self, note: &Note) -> Option<Ticket> {

@@ -207,10 +207,11 @@ impl Session {
         &self.quirks
     }
 
-    /// Calls in flight: the peer's and ours. Both are zero at rest.
+    /// Calls in flight: the peer's, and ours with those that wait for answers between two rounds. Both are
+    /// zero at rest.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
-        (self.inbound.len(), self.outbound.len())
+        (self.inbound.len(), self.outbound.len() + self.asks.between_rounds())
     }
 
     /// The answer that opened the session, for who wants more than the revision: the result of
@@ -277,7 +278,10 @@ impl Session {
         if self.noise > self.config.limits.noise_lines {
             return self.end(Cause::Violated(rule));
         }
-        let ours = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
+        let named = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
+        // The id of an oversize line went with it. With one call in flight there is no doubt whose it was.
+        let only = (rule == Rule::Oversize).then(|| self.outbound.only()).flatten();
+        let ours = named.or(only);
         match (violation.shape, ours) {
             (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
             (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {

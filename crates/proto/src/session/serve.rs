@@ -149,13 +149,14 @@ impl Session {
         revision: Revision,
         log_level: Option<LogLevel>,
     ) {
-        if let Some(batch) = batch {
-            self.batches.add_call(batch);
-        }
         let answers = match self.retry_answers(&call, revision) {
             Ok(answers) => answers,
             Err(fault) => return self.reply(lane, batch, Some(call.id), revision, Err(fault)),
         };
+        // Only a call that runs is waited for: one refused here has its reply already.
+        if let Some(batch) = batch {
+            self.batches.add_call(batch);
+        }
         let progress = progress::wanted(&call.params);
         let running = Running {
             call: call.clone(),
