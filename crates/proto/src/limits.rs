@@ -63,6 +63,8 @@ pub struct Limits {
     pub pages: usize,
     /// Progress notes passed on per call and second. More are coalesced to the newest.
     pub progress_per_second: u32,
+    /// Log notes sent on one link per second. More are dropped and counted.
+    pub log_per_second: u32,
     /// What a child wrote to stderr last, kept for error reports.
     pub stderr_bytes: usize,
     /// Excerpts of foreign text in findings and errors.
@@ -130,6 +132,7 @@ impl Limits {
         noise_lines: 1000, // a chatty banner, not a program that speaks something else
         pages: 1000,
         progress_per_second: 100, // what a screen can show
+        log_per_second: 1000,     // a chatty server, not a loop that logs
         stderr_bytes: 64 << 10,
         excerpt_bytes: 256,
         probe_timeout: Duration::from_secs(5), // half a second is too short for a container to start

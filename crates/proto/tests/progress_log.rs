@@ -297,6 +297,25 @@ fn modern_logs_belong_to_their_call() {
     }
 }
 
+/// LOG-7: a handler that logs in a loop fills no link: what is beyond the limit of a second is dropped and
+/// counted, in and outside of calls together, and the next second has its own share.
+#[test]
+fn log_notes_are_limited_per_second() {
+    let mut server = Bench::legacy_server_with("2025-06-18", json!({}), |c| c.limits.log_per_second = 5);
+    server.feed(legacy(1, "tools/call", json!({"name": "a"})));
+    let key = server.called().key;
+    for second in 1..=3_u64 {
+        let sent: usize =
+            (0..10).map(|n| log(&mut server, (n % 2 == 0).then_some(key), LogLevel::Emergency).len()).sum();
+        assert_eq!((sent, server.session.dropped_logs()), (5, second * 5));
+        assert_eq!(log(&mut server, None, LogLevel::Debug), NOTHING);
+        assert_eq!(server.session.dropped_logs(), second * 5, "what nobody wants is not counted");
+        server.now = server.now + Duration::from_secs(1);
+    }
+    server.done(key, json!({}));
+    assert_eq!(server.one()["id"], 1, "the reply is not held up");
+}
+
 /// LOG-1: who does not declare logging does not log, in either era.
 #[test]
 fn undeclared_logging_is_silent() {

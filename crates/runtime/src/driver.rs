@@ -120,9 +120,9 @@ impl<L: Link, S: Service> Driver<L, S> {
         &self.session
     }
 
-    /// Notes that were dropped: the peer did not take our bytes, or too many came at once.
+    /// Notes that were dropped: the peer did not take our bytes, or they came too fast.
     pub fn dropped_notes(&self) -> u64 {
-        self.dropped_notes + self.inbox.dropped()
+        self.dropped_notes + self.inbox.dropped() + self.session.dropped_logs()
     }
 
     fn handle(&mut self, input: Input) {
@@ -247,9 +247,14 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.handlers.stop(key);
                 self.observe(&event);
             }
-            Event::Asked { ask, what, .. } => self.asked(ask, what, cx),
+            Event::Asked { ask, ref what, .. } => {
+                let what = what.clone();
+                self.observe(&event);
+                self.asked(ask, what, cx);
+            }
             Event::AskWithdrawn { ask } => {
                 self.asks.stop(ask);
+                self.observe(&event);
             }
             Event::Settled { ticket, outcome } => {
                 if let Some(slot) = self.slots.remove(&ticket) {

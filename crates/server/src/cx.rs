@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::fault::Fault;
@@ -34,6 +35,8 @@ pub struct Cx {
     server: Server,
     call: Call,
     principal: Option<Arc<str>>,
+    /// What the client declared, unread.
+    capabilities: Bytes,
     /// Answers of all rounds so far, and how many rounds there were.
     answers: Option<Arc<Answers>>,
     rounds: usize,
@@ -55,8 +58,8 @@ impl Cx {
         called: Called,
         principal: Option<Arc<str>>,
     ) -> Result<Self, Fault> {
-        let Called { call, answers, .. } = called;
-        let mut cx = Self { run, server, call, principal, answers: None, rounds: 0 };
+        let Called { call, answers, capabilities, .. } = called;
+        let mut cx = Self { run, server, call, principal, capabilities, answers: None, rounds: 0 };
         if let Some(answers) = answers {
             cx.take_answers(answers)?;
         }
@@ -135,6 +138,13 @@ impl Cx {
         &self.server
     }
 
+    /// What the client of this call can be asked. Asking for more fails the call, so look here first
+    /// when the work can be done without.
+    #[must_use]
+    pub fn client(&self) -> ClientCaps {
+        ClientCaps::read(&self.capabilities)
+    }
+
     /// The call's metadata, trace context included.
     #[must_use]
     pub fn meta(&self) -> Meta {
@@ -180,6 +190,13 @@ impl Cx {
         }
         let params = sound(ElicitParams::from(url), ElicitParams::check)?;
         self.need(name, Method::ElicitationCreate, Some(&params))
+    }
+
+    /// Tells the client of this call, and no other, that the visit with this id has ended. Good after
+    /// the call too. Only one revision has this note; clients of others are told nothing.
+    pub fn elicitation_complete(&self, id: &str) {
+        let params = Bytes::from(json!({ "elicitationId": id }).to_string());
+        self.run.peer().note(Method::ElicitationComplete, Some(params));
     }
 
     /// Asks the client's model.

@@ -2,6 +2,8 @@
 //!
 //! The object itself stays open: unknown members are nobody's business here.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -47,10 +49,14 @@ pub struct ClientCaps {
     pub sampling: bool,
     /// Sampling with tools.
     pub sampling_tools: bool,
+    /// Sampling with context of servers.
+    pub sampling_context: bool,
     /// Forms.
     pub form: bool,
     /// Addresses to visit.
     pub url: bool,
+    /// Any extension.
+    pub extensions: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -78,11 +84,13 @@ struct WireClient {
     roots: Option<IgnoredAny>,
     sampling: Option<WireSampling>,
     elicitation: Option<WireElicitation>,
+    extensions: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireSampling {
+    context: Option<IgnoredAny>,
     tools: Option<IgnoredAny>,
 }
 
@@ -151,10 +159,12 @@ impl ClientCaps {
         Self {
             roots: wire.roots.is_some(),
             sampling: wire.sampling.is_some(),
-            sampling_tools: wire.sampling.is_some_and(|s| s.tools.is_some()),
+            sampling_tools: wire.sampling.as_ref().is_some_and(|s| s.tools.is_some()),
+            sampling_context: wire.sampling.is_some_and(|s| s.context.is_some()),
             // An empty object means forms: that is how the first revision with elicitation said it.
             form: elicitation.as_ref().is_some_and(|e| e.form.is_some() || !url),
             url,
+            extensions: !wire.extensions.is_empty(),
         }
     }
 
@@ -183,14 +193,28 @@ impl ClientCaps {
             _ => Some(json!({})),
         }
     }
+
+    /// The same for who is about to send it: context that was not offered is not wished for either. A
+    /// client lets such a wish pass, since it is free to ignore it.
+    #[must_use]
+    pub fn lacks_to_send(&self, ask: &Ask, revision: Revision) -> Option<serde_json::Value> {
+        let lacking = self.lacks(ask, revision);
+        // The capability came with tools; before it, any client could be asked for context.
+        let gated = ask.method == Method::SamplingCreateMessage && gates(revision).sampling_tools;
+        if lacking.is_none() && gated && !self.sampling_context && AskShape::read(ask).wishes_context() {
+            return Some(serde_json::json!({"sampling": {"context": {}}}));
+        }
+        lacking
+    }
 }
 
-/// The two members of an ask that decide which capability it needs.
+/// The members of an ask that decide which capability it needs.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct AskShape {
     mode: Option<String>,
     tools: Option<IgnoredAny>,
+    include_context: Option<String>,
 }
 
 impl AskShape {
@@ -201,6 +225,10 @@ impl AskShape {
     /// ELI-4: a missing mode means a form.
     fn is_url(&self) -> bool {
         self.mode.as_deref() == Some("url")
+    }
+
+    fn wishes_context(&self) -> bool {
+        self.include_context.as_deref().is_some_and(|context| context != "none")
     }
 }
 
@@ -246,6 +274,29 @@ mod tests {
             params: Some(Bytes::from_static(br#"{"tools":[]}"#)),
         };
         assert!(caps.lacks(&tools, Revision::LATEST_MODERN).is_some());
+    }
+
+    /// SAM-3: context is wished for only where it was offered; clients ignore the wish.
+    #[test]
+    fn undeclared_context_is_not_wished_for() {
+        let sample = |context: &str| Ask {
+            method: Method::SamplingCreateMessage,
+            params: Some(Bytes::from(format!(r#"{{"includeContext":"{context}"}}"#))),
+        };
+        let (plain, able) =
+            (ClientCaps::read(br#"{"sampling":{}}"#), ClientCaps::read(br#"{"sampling":{"context":{}}}"#));
+        for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
+            for context in ["thisServer", "allServers"] {
+                let lacking = plain.lacks_to_send(&sample(context), revision);
+                assert_eq!(lacking, Some(serde_json::json!({"sampling": {"context": {}}})), "{revision}");
+                assert_eq!(able.lacks_to_send(&sample(context), revision), None);
+                assert_eq!(plain.lacks(&sample(context), revision), None);
+            }
+            assert_eq!(plain.lacks_to_send(&sample("none"), revision), None);
+        }
+        assert_eq!(plain.lacks_to_send(&sample("thisServer"), Revision::V2025_06_18), None);
+        let none = ClientCaps::default().lacks_to_send(&sample("thisServer"), Revision::LATEST_MODERN);
+        assert_eq!(none, Some(serde_json::json!({"sampling": {}})));
     }
 
     /// BASE-29: the capability a method stands behind.

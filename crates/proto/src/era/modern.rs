@@ -189,6 +189,12 @@ pub(super) fn seal(method: &Method, result: Bytes, config: &Config) -> Bytes {
     splice(&result, &edits).unwrap_or(result)
 }
 
+/// Is the result of a type that only an extension can define?
+pub(crate) fn is_extended(result: &Bytes) -> bool {
+    let given = member_of(result, "resultType").ok().flatten();
+    given.is_some_and(|given| !matches!(&given[..], b"\"complete\"" | b"\"input_required\""))
+}
+
 /// What a result without members of its own gets, from the comma to the closing brace.
 pub(super) fn tail(config: &Config) -> Bytes {
     let sealed = seal(&Method::ToolsCall, Bytes::from_static(b"{}"), config);

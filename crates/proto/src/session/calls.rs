@@ -83,7 +83,7 @@ impl Session {
             _ => return None,
         };
         let ask = Ask { method: new.method.clone(), params: new.params.clone() };
-        let lacking = ClientCaps::read(&shaken.capabilities).lacks(&ask, shaken.revision);
+        let lacking = ClientCaps::read(&shaken.capabilities).lacks_to_send(&ask, shaken.revision);
         lacking.map(|_| Refusal::Capability(name))
     }
 

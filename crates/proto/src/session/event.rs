@@ -411,6 +411,8 @@ pub struct Called {
     pub revision: Revision,
     /// Answers to the asks of the round before. The first round has none.
     pub answers: Option<Answers>,
+    /// What the client declared: a JSON object, or nothing at all.
+    pub capabilities: Bytes,
     /// Log notes at this level and above go out with it; none: no log notes.
     pub log_level: Option<LogLevel>,
     /// Is progress wanted?

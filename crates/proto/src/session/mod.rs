@@ -37,6 +37,7 @@ use self::event::{
 };
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
+use self::progress::LogPace;
 use self::state::{State, StateChange};
 use self::tables::{BatchKey, Inbound, Outbound, Pending};
 use crate::dialect::quirk::{Quirk, Tally};
@@ -71,6 +72,8 @@ pub struct Session {
     /// Client: interests of ours.
     heard: Heard,
     log_level: Option<LogLevel>,
+    /// Server: how many log notes went out of late.
+    logs: LogPace,
     /// Server: what every modern result ends with, worked out once.
     tail: Option<Bytes>,
     out: VecDeque<Output>,
@@ -126,6 +129,7 @@ impl Session {
             standing: Standing::default(),
             heard: Heard::default(),
             log_level: None,
+            logs: LogPace::default(),
             tail: None,
             out: VecDeque::new(),
             findings: Findings::default(),
@@ -205,6 +209,12 @@ impl Session {
     #[must_use]
     pub fn quirks(&self) -> &Tally {
         &self.quirks
+    }
+
+    /// Log notes that were dropped because they came too fast.
+    #[must_use]
+    pub fn dropped_logs(&self) -> u64 {
+        self.logs.dropped()
     }
 
     /// Calls in flight: the peer's, and ours with those that wait for answers between two rounds. Both are

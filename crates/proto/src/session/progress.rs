@@ -33,6 +33,34 @@ enum Step {
     Hold(Moment),
 }
 
+/// Log notes of one link. What is too much is dropped: unlike progress, no note stands for the others.
+#[derive(Debug, Default)]
+pub(super) struct LogPace {
+    window: Moment,
+    passed: u32,
+    dropped: u64,
+}
+
+impl LogPace {
+    /// May one more go out now?
+    pub(super) fn admits(&mut self, now: Moment, max: u32) -> bool {
+        if now.since(self.window) >= SECOND {
+            (self.window, self.passed) = (now, 0);
+        }
+        let admits = self.passed < max;
+        if admits {
+            self.passed += 1;
+        } else {
+            self.dropped += 1;
+        }
+        admits
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Pace {

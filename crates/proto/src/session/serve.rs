@@ -170,7 +170,8 @@ impl Session {
             pace: Pace::default(),
         };
         let key = self.inbound.insert(running);
-        self.event(Event::Called(Called { key, call, revision, answers, log_level, progress }));
+        let capabilities = self.declared(&call, revision);
+        self.event(Event::Called(Called { key, call, revision, answers, capabilities, log_level, progress }));
     }
 
     /// The answers that a modern retry brings. Extra ones are the handler's to ignore.
@@ -252,9 +253,19 @@ impl Session {
     fn finish(&mut self, key: CallKey, outcome: Result<Bytes, Fault>) {
         let Some(running) = self.finished(key) else { return };
         let revision = running.revision;
+        let outcome = outcome.and_then(|result| self.of_known_type(&running.call, revision, result));
         let outcome = outcome.map(|result| revision.seal(&running.call.method, result, &self.config));
         self.reply(running.lane, running.batch, Some(running.call.id), revision, outcome);
         self.drained();
+    }
+
+    /// A client that declared no extension would misread a result of a type that one defines.
+    fn of_known_type(&self, call: &Call, revision: Revision, result: Bytes) -> Result<Bytes, Fault> {
+        let extended = revision.era() == Era::Modern && era::is_extended(&result);
+        if extended && !ClientCaps::read(&self.declared(call, revision)).extensions {
+            return Err(Fault::internal("the result is of a type that the client did not declare"));
+        }
+        Ok(result)
     }
 
     fn finish_bare(&mut self, key: CallKey, result: Bytes) {
@@ -272,25 +283,29 @@ impl Session {
         Some(running)
     }
 
+    /// What the client of this call declared: with the call, or once for all in the handshake.
+    fn declared(&self, call: &Call, revision: Revision) -> Bytes {
+        match revision.era() {
+            Era::Modern => call.params.meta(MetaKey::ClientCapabilities).unwrap_or_default(),
+            Era::Legacy => self.shaken.as_ref().map_or_else(Bytes::new, |shaken| shaken.capabilities.clone()),
+        }
+    }
+
     /// Carries asks in the way of the call's era.
     fn ask(&mut self, key: CallKey, asks: Asks) {
         let max_rounds = self.config.limits.ask_rounds;
         let Some(running) = self.inbound.get_mut(key) else { return };
         running.rounds += 1;
         let (revision, rounds, method) = (running.revision, running.rounds, running.call.method.clone());
-        let caps = running.call.params.meta(MetaKey::ClientCapabilities);
-        let caps = match revision.era() {
-            Era::Modern => caps.unwrap_or_default(),
-            Era::Legacy => self.shaken.as_ref().map_or_else(Bytes::new, |shaken| shaken.capabilities.clone()),
-        };
-        let caps = ClientCaps::read(&caps);
+        let call = running.call.clone();
+        let caps = ClientCaps::read(&self.declared(&call, revision));
         if rounds > max_rounds {
             return self.finish(key, Err(Fault::internal("the call asked for input too often")));
         }
         if let Some(mistake) = impossible(&method, &asks, self.config.limits.asks_per_round) {
             return self.finish(key, Err(Fault::internal(mistake)));
         }
-        if let Some(required) = asks.entries.iter().find_map(|(_, ask)| caps.lacks(ask, revision)) {
+        if let Some(required) = asks.entries.iter().find_map(|(_, ask)| caps.lacks_to_send(ask, revision)) {
             return self.finish(key, Err(Fault::missing_capability(&required)));
         }
         match revision.era() {
@@ -336,11 +351,13 @@ impl Session {
         let progress = progress::wanted(&call.params);
         running.answers.clone_from(&round.answers);
         let (revision, log_level) = (running.revision, running.log_level);
+        let capabilities = self.declared(&call, revision);
         self.event(Event::Called(Called {
             key,
             call,
             revision,
             answers: Some(round.answers),
+            capabilities,
             log_level,
             progress,
         }));
@@ -363,7 +380,9 @@ impl Session {
             None if key.is_some() => return,
             None => (LaneId::MAIN, self.legacy_level().filter(|_| self.shaken.is_some())),
         };
-        if wanted.is_some_and(|wanted| level >= wanted) {
+        if wanted.is_some_and(|wanted| level >= wanted)
+            && self.logs.admits(self.now, self.config.limits.log_per_second)
+        {
             self.send_note(lane, Method::Message, Some(params));
         }
     }
