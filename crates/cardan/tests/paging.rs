@@ -106,7 +106,7 @@ async fn empty_cursors_are_followed() {
     }
 }
 
-/// PAG-2: a list that gives the same cursor again, or never ends, is given up.
+/// PAG-2, S2-23: a list that gives the same cursor again, or never ends, is given up.
 #[tokio::test]
 async fn endless_lists_are_given_up() {
     for revision in BOTH {

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one ends what runs politely, the second one ends us.
+//! Ctrl-C, or TERM: the first one ends what runs politely, the second one ends us.
 
 use std::io;
 
@@ -14,10 +14,15 @@ pub(crate) struct Interrupts {
 impl Interrupts {
     /// Watches from now on; none is missed between two waits.
     pub(crate) fn watch() -> io::Result<Self> {
-        let mut signals = signal(SignalKind::interrupt())?;
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let (counting, count) = watch::channel(0);
         tokio::spawn(async move {
-            while signals.recv().await.is_some() {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
                 counting.send_modify(|count| *count += 1);
             }
         });

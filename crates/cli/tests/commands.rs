@@ -49,7 +49,7 @@ fn content_of_every_kind_is_told() {
     assert_eq!(demo(&["call", "big", "bytes=100000"]).exits(0).stdout.len(), 100_001);
 }
 
-/// What a server says cannot move the cursor, in any form of output.
+/// T30: what a server says cannot move the cursor, in any form of output.
 #[test]
 fn control_characters_are_shown_not_obeyed() {
     demo(&["call", "echo", "message=\u{1b}[2J\u{9b}1m\rx"]).exits(0).prints("\\u{1b}[2J\\u{9b}1m\\u{d}x\n");
@@ -150,7 +150,7 @@ fn the_demo_is_reached_by_unix_socket_and_tcp() {
     assert!(!std::path::Path::new(&path).exists(), "the socket is removed");
 }
 
-/// Whoever closes our stdout has read enough.
+/// F25: whoever closes our stdout has read enough.
 #[test]
 fn a_broken_pipe_is_success() {
     let mut child = start(&["call", "big", "bytes=4000000", "--", CARDAN, "demo"]);

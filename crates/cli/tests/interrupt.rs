@@ -3,20 +3,29 @@
 mod common;
 
 use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use common::{CARDAN, Fifo, Scratch, finish, has_python, odd_server, signal, start};
+use common::{CARDAN, Fifo, Raw, Scratch, finish, has_python, odd_server, signal, start};
+use serde_json::json;
 
-/// The cancel note is on the wire before exit 130.
+/// F25: the cancel note is on the wire before exit 130.
 #[test]
 fn the_first_interrupt_cancels_on_the_wire() {
     if !has_python() {
         return;
     }
-    let scratch = Scratch::new("interrupt");
+    for name in ["INT", "TERM"] {
+        cancels_on_the_wire(name);
+    }
+}
+
+fn cancels_on_the_wire(name: &str) {
+    let scratch = Scratch::new(&format!("interrupt-{name}"));
     let log = Fifo::new(&scratch, "log");
     let child = start(&[&["call", "odd"][..], &odd_server("hang", &log.path)].concat());
     let call = log.message("tools/call");
-    signal(&child, "INT");
+    signal(&child, name);
     finish(child).exits(130).prints("").tells(&["interrupted"]);
     let cancel: serde_json::Value = serde_json::from_str(&log.line()).unwrap();
     assert_eq!(cancel["method"], "notifications/cancelled", "{cancel}");
@@ -42,4 +51,73 @@ fn connecting_is_interrupted_too() {
     assert_eq!(mark.line(), "started");
     signal(&child, "INT");
     finish(child).exits(130);
+}
+
+/// F25: a server that does not leave holds up a second signal no more than a moment; neither does work
+/// that a server of ours is doing.
+#[test]
+fn the_second_signal_ends_at_once() {
+    for name in ["INT", "TERM"] {
+        let scratch = Scratch::new(&format!("twice-{name}"));
+        let mark = Fifo::new(&scratch, "stubborn");
+        // It hears neither the end of its input nor a TERM, and says when it was told to cancel.
+        let script = format!(
+            r#"trap "" TERM INT; hear() {{ read -r line; id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}; }}
+            say() {{ echo '{{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}}'; }}
+            hear; say '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}'
+            hear; hear; echo called > {0}; hear; echo cancelled > {0}; while :; do sleep 1; done"#,
+            mark.path
+        );
+        let child = start(&["call", "x", "--no-check", "--era", "legacy", "--", "sh", "-c", &script]);
+        assert_eq!(mark.line(), "called");
+        signal(&child, name);
+        assert_eq!(mark.line(), "cancelled");
+        let second = Instant::now();
+        signal(&child, name);
+        finish(child).exits(130);
+        assert!(second.elapsed() < Duration::from_millis(1500), "{name}: {:?}", second.elapsed());
+
+        let mut server = Raw::start();
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 1,
+        });
+        let arguments = json!({ "steps": 1000, "delay_ms": 50 });
+        server.send(&json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": { "name": "slow", "arguments": arguments, "_meta": meta },
+        }));
+        assert_eq!(server.next()["method"], "notifications/progress", "it runs");
+        let first = Instant::now();
+        signal(server.child(), name);
+        signal(server.child(), if name == "INT" { "TERM" } else { "INT" });
+        server.wait().exits(0);
+        assert!(first.elapsed() < Duration::from_millis(1500), "{name}: {:?}", first.elapsed());
+    }
+}
+
+/// F25: a hangup ends us at once, and the server we started goes with us.
+#[test]
+fn a_hangup_leaves_nothing_behind() {
+    let scratch = Scratch::new("hangup");
+    let mark = Fifo::new(&scratch, "started");
+    let child = start(&["info", "--", "sh", "-c", &format!("echo $$ > {}; exec sleep 600", mark.path)]);
+    let pid = mark.line();
+    signal(&child, "HUP");
+    assert_eq!(finish(child).code, None, "ended by the signal");
+    let start = Instant::now();
+    let lives = || Command::new("kill").args(["-0", &pid]).stderr(Stdio::null()).status().unwrap().success();
+    while lives() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{pid} was left behind");
+    }
+}
+
+/// F25: whoever closed our stdout, before we started or since, gets no complaint.
+#[test]
+fn a_closed_stdout_is_no_error() {
+    let script = format!("{CARDAN} call echo message=hi -- {CARDAN} demo >&-");
+    let ran = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!((ran.status.code(), &*ran.stderr), (Some(0), &b""[..]), "{ran:?}");
+    let served = Command::new("sh").args(["-c", &format!("{CARDAN} demo >&- < /dev/null")]).output().unwrap();
+    assert_eq!((served.status.code(), &*served.stderr), (Some(0), &b""[..]), "{served:?}");
 }

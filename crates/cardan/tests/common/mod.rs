@@ -161,10 +161,16 @@ impl Raw {
 
     /// A raw client at a server of ours.
     pub(crate) fn client_of(server: &Server) -> Self {
+        Self::client_of_as(server, None)
+    }
+
+    /// The same for a principal.
+    pub(crate) fn client_of_as(server: &Server, principal: Option<Arc<str>>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(theirs);
         let serving = server.clone();
-        tokio::spawn(async move { serving.serve(Lines::new(reader, writer, &Limits::DEFAULT)).await });
+        let link = Lines::new(reader, writer, &Limits::DEFAULT);
+        tokio::spawn(async move { serving.serve_as(link, principal).await });
         Self::over(ours)
     }
 
