@@ -129,7 +129,8 @@ fn forms_are_answered_from_the_command_line() {
     }
 }
 
-/// STD-15: the same framing on sockets; the address is told, a signal ends the server.
+/// STD-15, STD-19: the same framing and the same lifecycle on sockets, in both eras, found out or chosen; the
+/// address is told, a signal ends the server.
 #[test]
 fn the_demo_is_reached_by_unix_socket_and_tcp() {
     let scratch = Scratch::new("sockets");
@@ -140,9 +141,11 @@ fn the_demo_is_reached_by_unix_socket_and_tcp() {
         let mut stderr = std::io::BufReader::new(server.stderr.take().unwrap());
         std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
         let address = line.trim_end().strip_prefix("listening on ").unwrap();
-        cardan(&["call", address, "echo", "message=hi"]).exits(0).prints("hi\n");
-        cardan(&["list", address, "prompts", "--era", "legacy"]).exits(0);
-        cardan(&["info", address]).exits(0);
+        for era in ["auto", "legacy", "modern"] {
+            cardan(&["call", address, "echo", "message=hi", "--era", era]).exits(0).prints("hi\n");
+            let told = cardan(&["info", address, "--era", era, "--json"]).exits(0).json();
+            assert_eq!(told["era"], if era == "legacy" { "legacy" } else { "modern" }, "{told}");
+        }
         signal(&server, "TERM");
         finish(server).exits(0);
         cardan(&["info", address]).exits(4);

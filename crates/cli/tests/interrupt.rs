@@ -75,7 +75,8 @@ fn the_second_signal_ends_at_once() {
         let second = Instant::now();
         signal(&child, name);
         finish(child).exits(130);
-        assert!(second.elapsed() < Duration::from_millis(1500), "{name}: {:?}", second.elapsed());
+        // After one signal alone the server would have a second to leave.
+        assert!(second.elapsed() < Duration::from_millis(800), "{name}: {:?}", second.elapsed());
 
         let mut server = Raw::start();
         let meta = json!({
@@ -92,7 +93,8 @@ fn the_second_signal_ends_at_once() {
         signal(server.child(), name);
         signal(server.child(), if name == "INT" { "TERM" } else { "INT" });
         server.wait().exits(0);
-        assert!(first.elapsed() < Duration::from_millis(1500), "{name}: {:?}", first.elapsed());
+        // After one alone the work would have five seconds to finish.
+        assert!(first.elapsed() < Duration::from_millis(2500), "{name}: {:?}", first.elapsed());
     }
 }
 

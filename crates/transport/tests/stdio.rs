@@ -91,7 +91,8 @@ fn nonblocking(fd: &impl std::os::fd::AsFd) -> bool {
     fcntl_getfl(fd).unwrap().contains(OFlags::NONBLOCK)
 }
 
-/// STD-12, S1-12, S0-6: client and server over pipes, both ours; large messages both ways at once.
+/// STD-12, STD-5, S2-2, S1-12, S0-6: a client and the server it started, over pipes, both ours; large
+/// messages both ways at once.
 #[tokio::test]
 async fn std_12_a_session_over_our_own_pipes() {
     let spawn = Spawn::new(std::env::current_exe().unwrap())

@@ -99,7 +99,7 @@ fn revisions_in_era(source: &Source<'_>) -> Vec<Breach> {
 }
 
 fn methods_in_table(source: &Source<'_>) -> Vec<Breach> {
-    let ruled = source.below(&["crates/proto/src/", "crates/runtime/src/"]);
+    let ruled = source.below(&["crates/proto/src/", "crates/runtime/src/", "crates/transport/src/"]);
     if !ruled || source.file.path.ends_with("/method.rs") {
         return Vec::new();
     }
@@ -117,7 +117,7 @@ fn literals(source: &Source<'_>, bad: fn(&str) -> bool, what: &str) -> Vec<Breac
 }
 
 fn codes_in_fault(source: &Source<'_>) -> Vec<Breach> {
-    let ruled = source.below(&["crates/proto/src/", "crates/runtime/src/"]);
+    let ruled = source.below(&["crates/proto/src/", "crates/runtime/src/", "crates/transport/src/"]);
     if !ruled || source.file.path.ends_with("/fault.rs") {
         return Vec::new();
     }

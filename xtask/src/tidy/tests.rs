@@ -23,6 +23,7 @@ fn long_files_are_refused_unless_they_are_tests() {
     assert!(untidy("crates/a/src/a.rs", &"x\n".repeat(600)).is_empty());
 }
 
+/// S0-1: what is above knows no sockets, processes, threads or clocks.
 #[test]
 fn the_core_names_no_world() {
     for code in [
@@ -52,11 +53,13 @@ fn revisions_are_spelled_in_the_era_module_alone() {
     assert!(untidy("crates/cli/src/a.rs", "// 2025-06-18\nlet a = \"no calls (2025-06-18)\";").is_empty());
 }
 
+/// S0-1: what is below knows no methods.
 #[test]
 fn methods_are_spelled_in_one_table() {
     for literal in ["tools/call", "notifications/tools/list_changed", "initialize", "server/discover"] {
         let code = format!("let a = b\"{literal}\";");
         assert_eq!(untidy("crates/proto/src/session/mod.rs", &code).len(), 1, "{literal}");
+        assert_eq!(untidy("crates/transport/src/a.rs", &code).len(), 1, "{literal}");
         assert!(untidy("crates/proto/src/model/method.rs", &code).is_empty(), "{literal}");
         assert!(untidy("crates/cli/src/a.rs", &code).is_empty(), "{literal}");
     }
@@ -69,6 +72,7 @@ fn methods_are_spelled_in_one_table() {
 fn codes_are_spelled_in_one_file() {
     assert_eq!(untidy("crates/proto/src/era/modern.rs", "Fault::new(-32602)").len(), 1);
     assert_eq!(untidy("crates/runtime/src/a.rs", "code == -32_603").len(), 1);
+    assert_eq!(untidy("crates/transport/src/a.rs", "code == -32_603").len(), 1);
     assert!(untidy("crates/proto/src/jsonrpc/fault.rs", "const A: i64 = -32602;").is_empty());
     assert!(untidy("crates/proto/src/a.rs", "let a = 32602; let b = -326020; // -32602").is_empty());
 }
