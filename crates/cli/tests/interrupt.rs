@@ -27,7 +27,7 @@ fn cancels_on_the_wire(name: &str) {
     let call = log.message("tools/call");
     signal(&child, name);
     finish(child).exits(130).prints("").tells(&["interrupted"]);
-    let cancel: serde_json::Value = serde_json::from_str(&log.line()).unwrap();
+    let cancel: serde_json::Value = serde_json::from_str(&log.line()).expect("a message");
     assert_eq!(cancel["method"], "notifications/cancelled", "{cancel}");
     assert_eq!(cancel["params"]["requestId"], call["id"]);
 }
