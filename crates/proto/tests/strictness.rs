@@ -286,22 +286,3 @@ fn noise_does_not_stop_the_clock() {
     }
     assert!(matches!(client.outcome(), Outcome::TimedOut { .. }));
 }
-
-/// T19, S0-81: a reply beyond the limit ends the one call it can belong to at once; among several it is
-/// only told of.
-#[test]
-fn an_oversize_reply_ends_the_only_call() {
-    let oversize = || Input::Broken {
-        lane: LaneId::MAIN,
-        violation: Violation::of(Rule::Oversize),
-        excerpt: "a line of 20 MiB".into(),
-    };
-    let mut client = Bench::modern_client();
-    client.call_tool(1);
-    client.handle(oversize());
-    assert!(matches!(client.outcome(), Outcome::Violated(violation) if violation.rule == Rule::Oversize));
-    client.call_tool(2);
-    client.call_tool(3);
-    client.handle(oversize());
-    assert!(client.settled().is_empty());
-}

@@ -288,10 +288,7 @@ impl Session {
         if self.noise > self.config.limits.noise_lines {
             return self.end(Cause::Violated(rule));
         }
-        let named = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
-        // The id of an oversize line went with it. With one call in flight there is no doubt whose it was.
-        let only = (rule == Rule::Oversize).then(|| self.outbound.only()).flatten();
-        let ours = named.or(only);
+        let ours = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
         match (violation.shape, ours) {
             (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
             (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
