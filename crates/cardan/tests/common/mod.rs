@@ -13,7 +13,7 @@ use cardan::prelude::*;
 use cardan::proto::era::{Era, Revision, Revisions};
 use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
-use cardan::proto::session::event::{Cause, LaneId, Outgoing};
+use cardan::proto::session::event::{Cause, Event, LaneId, Outgoing};
 use cardan::runtime::lines::Lines;
 use cardan::runtime::link::{Link, Received};
 use cardan::runtime::memory;
@@ -295,4 +295,31 @@ pub(crate) async fn raw_in(server: &Server, revision: Revision) -> Raw {
         Era::Legacy => Raw::legacy(server, revision, json!({})).await,
         Era::Modern => Raw::client_of(server),
     }
+}
+
+/// The text that a tool returned.
+pub(crate) fn words(reply: &Value) -> &str {
+    reply["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {reply}"))
+}
+
+/// A client that keeps a line for everything that it observes.
+pub(crate) fn observing(connector: Connector) -> (Connector, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&seen);
+    let connector = connector.observe(move |event| {
+        let line = match event {
+            Event::State(change) => match &change.cause {
+                Some(cause) => format!("{:?}: {cause:?}", change.to),
+                None => format!("{:?}", change.to),
+            },
+            Event::Found(finding) => format!("found {}", finding.rule.id()),
+            Event::Noted(note) => format!("noted {}", note.method),
+            Event::Asked { what, .. } => format!("asked {}", what.method),
+            Event::AskWithdrawn { .. } => "ask withdrawn".to_owned(),
+            Event::Logged { .. } => "logged".to_owned(),
+            _ => return,
+        };
+        keep.lock().unwrap().push(line);
+    });
+    (connector, seen)
 }
