@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use cardan_proto::finding;
 use cardan_proto::model::{Content, ResourceContents};
 
 use crate::failure::Failure;
@@ -60,9 +61,9 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Lines and tabs are fine on a terminal.
 fn is_obeyed(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\t')
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    finding::is_obeyed(c) && !matches!(c, '\n' | '\t')
 }
 
 /// JSON on one line. What is obeyed can stand only in strings, where an escape means the same.

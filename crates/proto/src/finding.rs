@@ -244,12 +244,19 @@ impl Findings {
     }
 }
 
+/// Would a terminal or a viewer obey this character instead of showing it? Control characters, and those
+/// that turn the direction of writing.
+#[must_use]
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A short, printable excerpt of foreign bytes.
 #[must_use]
 pub fn excerpt(bytes: &[u8], max_bytes: usize) -> Box<str> {
     let cut = &bytes[..bytes.len().min(max_bytes)];
     let mut text: String =
-        String::from_utf8_lossy(cut).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        String::from_utf8_lossy(cut).chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect();
     if cut.len() < bytes.len() {
         text.push_str("...");
     }
@@ -279,6 +286,7 @@ mod tests {
     #[test]
     fn excerpts_carry_no_control_characters() {
         assert_eq!(&*excerpt(b"\x1b[31mred\xff", 64), "\u{fffd}[31mred\u{fffd}");
+        assert_eq!(&*excerpt("a\u{202e}b".as_bytes(), 64), "a\u{fffd}b");
         assert_eq!(&*excerpt(b"abcdef", 3), "abc...");
     }
 }

@@ -14,7 +14,7 @@ mod lower;
 pub mod output;
 mod registry;
 mod router;
-pub mod seal;
+mod seal;
 mod server;
 mod stop;
 pub mod tools;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Seals and opens request state.
-pub struct Sealer {
+pub(crate) struct Sealer {
     key: SecretKey,
     ttl: Duration,
 }
@@ -40,14 +40,13 @@ struct Envelope {
 
 impl Sealer {
     /// With a random key: state is good for this process only.
-    #[must_use]
-    pub fn random(ttl: Duration) -> Self {
+    pub(crate) fn random(ttl: Duration) -> Self {
         let key = SecretKey::generate().expect("the system has a random source");
         Self { key, ttl }
     }
 
     /// With a shared key of 32 bytes, so that any replica can open what another sealed.
-    pub fn with_key(key: &[u8; 32], ttl: Duration) -> Self {
+    pub(crate) fn with_key(key: &[u8; 32], ttl: Duration) -> Self {
         let key = SecretKey::try_from(key.as_slice()).expect("32 bytes are a valid key length");
         Self { key, ttl }
     }

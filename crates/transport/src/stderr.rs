@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use cardan_proto::finding::is_obeyed;
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -182,11 +183,7 @@ fn is_frame(line: &[u8]) -> bool {
 /// direction of writing.
 fn harmless(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
-    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mark = |c: char| {
-        let fine = matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
-        if fine { c } else { '\u{fffd}' }
-    };
+    let mark = |c: char| if matches!(c, '\n' | '\t') || !is_obeyed(c) { c } else { '\u{fffd}' };
     text.chars().map(mark).collect()
 }
 
