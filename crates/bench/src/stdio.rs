@@ -26,9 +26,10 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
         build(&root.join("Cargo.toml"), &root.join("target"), &["--package", "cardan", "--example", "echo"])?;
     let echo = echo.join("examples/echo");
     let mut figures = Vec::new();
+    // A modern call is a third longer and its result carries metadata: a quarter more may be spent on it.
     for (revision, instructions, allocations) in [
         (Revision::V2025_06_18, Some(20_000.0), Some(12.0)),
-        (Revision::LATEST_MODERN, Some(20_000.0), Some(12.0)),
+        (Revision::LATEST_MODERN, Some(25_000.0), Some(12.0)),
     ] {
         let counted = icount(&harness, &target, &echo, revision)?;
         let what = format!("stdio echo of 64 B, {revision}");

@@ -55,8 +55,12 @@ pub struct Driver<L, S> {
 }
 
 /// Monotonic time since the driver's start, and one timer for the next deadline.
+///
+/// It is read once per turn: all that happens in a turn happens at one moment, and a call that is answered
+/// at once costs one look at the clock.
 struct Clock {
     start: Instant,
+    now: Moment,
     timer: Option<Pin<Box<Sleep>>>,
     armed: Option<Moment>,
 }
@@ -104,7 +108,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             slots: HashMap::new(),
             handlers: Tasks::new(),
             asks: Tasks::new(),
-            clock: Clock { start: Instant::now(), timer: None, armed: None },
+            clock: Clock { start: Instant::now(), now: Moment::ZERO, timer: None, armed: None },
             reading: Reading::Open,
             stalled_since: None,
             broken: None,
@@ -402,6 +406,7 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
         let this = self.get_mut();
         loop {
+            this.clock.look();
             if this.phase != Phase::Running {
                 return this.finish(cx);
             }
@@ -425,7 +430,11 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
 
 impl Clock {
     fn now(&self) -> Moment {
-        Moment::after(self.start.elapsed())
+        self.now
+    }
+
+    fn look(&mut self) {
+        self.now = Moment::after(self.start.elapsed());
     }
 
     /// Ready when `deadline` has come. The timer is armed only when the driver is about to sleep.
@@ -442,6 +451,7 @@ impl Clock {
         match timer.as_mut().poll(cx) {
             Poll::Ready(()) => {
                 self.armed = None;
+                self.look();
                 Poll::Ready(())
             }
             Poll::Pending => Poll::Pending,

@@ -325,7 +325,7 @@ fn plain_run(text: &[u8], from: usize) -> usize {
     }
     let end = memchr::memchr2(b'"', b'\\', &text[at..]).map_or(text.len(), |n| at + n);
     // Quotes are rare in long texts and control characters must not be: one vectorised check of the run.
-    if text[at..end].iter().fold(0u8, |seen, b| seen | u8::from(*b < 0x20)) == 0 {
+    if text[at..end].iter().fold(u8::MAX, |least, b| least.min(*b)) >= 0x20 {
         return end;
     }
     tail_run(text, at)
