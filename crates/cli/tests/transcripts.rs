@@ -128,7 +128,8 @@ fn all_hold(mut connect: impl FnMut() -> Line) {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
-/// STD-1, STD-19: the same conversations over stdio.
+/// STD-1, STD-19, S2-1: JSON-RPC with negotiated capabilities, the same conversations over stdio as over the
+/// transports below.
 #[test]
 fn transcripts_hold_over_stdio() {
     all_hold(|| {
