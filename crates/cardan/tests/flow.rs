@@ -20,13 +20,15 @@ use tokio::sync::Notify;
 struct Watch {
     started: Arc<Notify>,
     dropped: Arc<AtomicUsize>,
+    ended: Arc<Notify>,
 }
 
-struct Guard(Arc<AtomicUsize>);
+struct Guard(Watch);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+        self.0.ended.notify_one();
     }
 }
 
@@ -36,7 +38,7 @@ fn server(watch: &Watch) -> Server {
         .tool("hang", "never ends", move |cx: Cx| {
             let watch = watch.clone();
             async move {
-                let _guard = Guard(Arc::clone(&watch.dropped));
+                let _guard = Guard(watch.clone());
                 watch.started.notify_one();
                 cx.progress(1.0, None, Some("hanging"));
                 std::future::pending::<()>().await;
@@ -274,12 +276,7 @@ async fn leaving_ends_what_runs() {
         watch.started.notified().await;
         drop(client);
         assert!(matches!(call.await, Err(CallError::Lost { .. })), "{revision}");
-        for _ in 0..10_000 {
-            if watch.dropped.load(Ordering::SeqCst) == 1 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        watch.ended.notified().await;
         assert_eq!(watch.dropped.load(Ordering::SeqCst), 1, "{revision}");
     }
 }

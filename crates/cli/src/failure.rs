@@ -243,6 +243,6 @@ fn exit_of(fault: &Fault) -> Exit {
 }
 
 /// What the server says beside the message; null where it says nothing.
-pub(crate) fn data_of(fault: &Fault) -> Value {
+fn data_of(fault: &Fault) -> Value {
     fault.data.as_ref().and_then(|data| serde_json::from_slice(data).ok()).unwrap_or_default()
 }

@@ -8,9 +8,8 @@ use std::time::Duration;
 use cardan_proto::era::Revision;
 use cardan_proto::finding::Finding;
 use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal};
-use serde_json::Value;
 
 /// Why a call brought no result.
 #[derive(Debug, Clone)]
@@ -69,12 +68,7 @@ impl CallError {
     /// Does it say that a resource does not exist? Each era has its own code for that.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        let Self::Fault(fault) = self else { return false };
-        let names_uri = || {
-            let data = fault.data.as_deref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
-            data.is_some_and(|data| data.get("uri").is_some())
-        };
-        fault.code == code::RESOURCE_NOT_FOUND || (fault.code == code::INVALID_PARAMS && names_uri())
+        matches!(self, Self::Fault(fault) if fault.is_resource_not_found())
     }
 
     /// What to try next, in one line.

@@ -1,6 +1,6 @@
 //! `cardan read`: the contents of a resource.
 
-use cardan_proto::jsonrpc::fault::code;
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::{ReadResourceParams, ReadResourceResult};
 
@@ -8,7 +8,7 @@ use super::{decode, encode, first, none_left};
 use crate::args::ReadArgs;
 use crate::connect::Connection;
 use crate::exit::Exit;
-use crate::failure::{Failure, data_of};
+use crate::failure::Failure;
 use crate::output::{self, Form};
 use crate::target::Target;
 
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: ReadArgs) -> Result<(), Failure> {
 async fn read(connection: &Connection, uri: String, form: Form) -> Result<(), Failure> {
     let params = ReadResourceParams { uri, input_responses: None, request_state: None, meta: None };
     let read = connection.call(Method::ResourcesRead, Some(encode(&params)?)).await;
-    let raw = read.map_err(|failure| match is_absence(&failure) {
+    let raw = read.map_err(|failure| match failure.fault().is_some_and(Fault::is_resource_not_found) {
         true => failure.classed(Exit::NotFound).next("see what there is with `cardan list resources`"),
         false => failure,
     })?;
@@ -37,13 +37,4 @@ async fn read(connection: &Connection, uri: String, form: Form) -> Result<(), Fa
             output::print(&contents.join("\n"))
         }
     }
-}
-
-/// The modern era has no code of its own for what does not exist; it names the address in the data.
-fn is_absence(failure: &Failure) -> bool {
-    failure.fault().is_some_and(|fault| match fault.code {
-        code::RESOURCE_NOT_FOUND => true,
-        code::INVALID_PARAMS => data_of(fault).get("uri").is_some(),
-        _ => false,
-    })
 }

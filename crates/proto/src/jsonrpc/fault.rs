@@ -5,6 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::object::Object;
@@ -58,7 +59,7 @@ impl Fault {
 
     /// With `data` as any JSON value.
     #[must_use]
-    pub fn with_data(mut self, data: &serde_json::Value) -> Self {
+    pub fn with_data(mut self, data: &Value) -> Self {
         self.data = Some(Bytes::from(data.to_string()));
         self
     }
@@ -91,7 +92,7 @@ impl Fault {
 
     /// The client did not declare `required`, a client capabilities object.
     #[must_use]
-    pub fn missing_capability(required: &serde_json::Value) -> Self {
+    pub fn missing_capability(required: &Value) -> Self {
         Self::new(code::MISSING_CAPABILITY, "the call needs a capability that the client did not declare")
             .with_data(&serde_json::json!({ "requiredCapabilities": required }))
     }
@@ -112,6 +113,21 @@ impl Fault {
             message: Cow::Owned(wire.message.into_owned()),
             data: wire.data.map(|data| raw.slice_ref(data.get().as_bytes())),
         })
+    }
+
+    /// Does it say that a resource does not exist? The legacy era has a code for that; the modern one names
+    /// the address in the data.
+    #[must_use]
+    pub fn is_resource_not_found(&self) -> bool {
+        let names_uri = || {
+            let data = self.data.as_deref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+            data.is_some_and(|data| data.get("uri").is_some())
+        };
+        match self.code {
+            code::RESOURCE_NOT_FOUND => true,
+            code::INVALID_PARAMS => names_uri(),
+            _ => false,
+        }
     }
 
     /// One of the three codes that only a modern server sends.
@@ -155,6 +171,18 @@ mod tests {
         ] {
             assert_eq!(Fault::parse(&Bytes::from_static(raw.as_bytes())), None, "{raw}");
         }
+    }
+
+    /// RES-6, RES-7, RES-8: either era's way to say that a resource does not exist, and nothing else.
+    #[test]
+    fn missing_resources_are_recognised() {
+        let at = |code, data| Fault::new(code, "no").with_data(&data);
+        assert!(Fault::resource_not_found("x:y").is_resource_not_found());
+        assert!(at(code::INVALID_PARAMS, serde_json::json!({"uri": "x:y"})).is_resource_not_found());
+        for data in [serde_json::json!(["uri"]), serde_json::json!({}), serde_json::json!("uri")] {
+            assert!(!at(code::INVALID_PARAMS, data).is_resource_not_found());
+        }
+        assert!(!at(code::INTERNAL, serde_json::json!({"uri": "x:y"})).is_resource_not_found());
     }
 
     /// BASE-27, BASE-23: what we make up ourselves lies outside the reserved ranges.
