@@ -22,6 +22,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  cardan serve
   cardan list -- cardan demo
   cardan call echo message=hi -- cardan demo
   cardan call add a=2 b=3 --json -- cardan demo
@@ -44,7 +45,9 @@ pub(crate) enum Command {
     Prompt(PromptArgs),
     /// Show what a server is and can do
     Info(InfoArgs),
-    /// Serve the built-in demo server
+    /// Serve the built-in demo server on a port, by every HTTP transport at once
+    Serve(ServeArgs),
+    /// Serve the built-in demo server over stdin and stdout, or a socket
     Demo(DemoArgs),
 }
 
@@ -57,7 +60,7 @@ impl Command {
             Self::Read(args) => &args.options,
             Self::Prompt(args) => &args.options,
             Self::Info(args) => &args.options,
-            Self::Demo(_) => return Form::Text,
+            Self::Demo(_) | Self::Serve(_) => return Form::Text,
         };
         options.form()
     }
@@ -190,6 +193,27 @@ pub(crate) struct DemoArgs {
     /// Serve on a loopback TCP address; port 0 takes a free one and tells it on stderr
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) tcp: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It ends on SIGTERM or SIGINT, when what runs is done.
+
+Examples:
+  cardan serve
+  cardan serve --listen 127.0.0.1:0
+  cardan serve --listen 0.0.0.0:2273 --allow-host mcp.example.org
+  cardan serve --allow-origin https://app.example.org")]
+pub(crate) struct ServeArgs {
+    /// Where to listen; port 0 takes a free one and tells it
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2273")]
+    pub(crate) listen: String,
+    /// A name by which clients may call us; beyond loopback at least one is needed
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    pub(crate) hosts: Vec<String>,
+    /// A web page that may call us
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub(crate) origins: Vec<String>,
 }
 
 /// How to talk, and how to tell.

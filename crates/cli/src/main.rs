@@ -16,6 +16,7 @@ mod failure;
 mod interrupt;
 mod output;
 mod schema;
+mod stop;
 mod target;
 mod watch;
 
@@ -37,7 +38,12 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let mut builder = match cli.command {
+        // Many clients at once.
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::usage(format!("cannot start: {error}")).report(cli.command.form()),
     };
@@ -59,5 +65,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Prompt(args) => cmd::prompt::run(args).await,
         Command::Info(args) => cmd::info::run(args).await,
         Command::Demo(args) => cmd::demo::run(args).await,
+        Command::Serve(args) => cmd::serve::run(args).await,
     }
 }

@@ -45,6 +45,10 @@ pub struct Limits {
     pub listens: usize,
     /// Resource addresses in one interest. More is refused.
     pub listen_uris: usize,
+    /// Legacy sessions of one endpoint. The next one is refused with 503.
+    pub sessions: usize,
+    /// Connections of one listener. The next ones wait to be accepted.
+    pub connections: usize,
     /// Open lanes of one session. The next one is refused.
     pub lanes: usize,
     /// Bytes waiting to be written to one link. Progress and log notes are dropped first, counted.
@@ -94,6 +98,10 @@ pub struct Limits {
     pub child_kill_grace: Duration,
     /// The closing DELETE of a legacy HTTP session.
     pub farewell_timeout: Duration,
+    /// The head of an HTTP request. Then the connection is closed.
+    pub head_timeout: Duration,
+    /// The body of an HTTP request, from first byte to last. Then it is refused with 408.
+    pub body_timeout: Duration,
     /// Silence on a stream we serve, before a keep-alive comment.
     pub keep_alive_interval: Duration,
     /// Silence on a stream we read, before the link counts as lost.
@@ -123,6 +131,8 @@ impl Limits {
         asks_per_round: 32,
         listens: 64,
         listen_uris: 1024,
+        sessions: 65_536, // at 20 KiB each, a gigabyte and a bit
+        connections: 16_384,
         lanes: 512,
         outbox_bytes: 64 * MIB, // four of the largest frames
         notes_queued: 1024,
@@ -147,6 +157,8 @@ impl Limits {
         child_term_grace: Duration::from_secs(2),
         child_kill_grace: Duration::from_secs(1),
         farewell_timeout: Duration::from_secs(2),
+        head_timeout: Duration::from_secs(30),
+        body_timeout: Duration::from_secs(60),
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
         read_idle_timeout: Duration::from_secs(45),   // three keep-alives missed
         request_state_ttl: Duration::from_secs(600),  // time for a person to answer

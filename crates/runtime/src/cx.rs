@@ -1,6 +1,7 @@
 //! What a handler holds: progress, log notes, and the peer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
@@ -48,6 +49,12 @@ impl CallCx {
             let progress = Progress { progress, total, message: message.map(str::to_owned) };
             self.inbox.command(Command::Progress { key: self.key, progress });
         }
+    }
+
+    /// Lets the caller go: it comes back for the answer after `retry`. Only where the transport and the
+    /// revision can resume; elsewhere the caller stays.
+    pub fn release(&self, retry: Duration) {
+        self.inbox.command(Command::Release { key: self.key, retry });
     }
 
     /// Sends a log note with this call. `params` is the note's object, level included.

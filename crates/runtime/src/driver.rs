@@ -119,9 +119,27 @@ impl<L: Link, S: Service> Driver<L, S> {
         (driver, peer)
     }
 
-    /// The session, for who wants to look at it after the end.
+    /// The session, for who wants to look at it.
     pub fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The link, for who wants to look at it.
+    pub fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// Ends the link at once, for who polls the driver in place: every caller gets its outcome, every handler
+    /// is dropped. The driver is not to be polled again.
+    pub fn abandon(&mut self, reason: &'static str) {
+        self.end(Cause::ClosedByUs(reason.into()));
+        // Where the link would wait for something, nobody waits with it.
+        let _ = self.finish(&mut Context::from_waker(std::task::Waker::noop()));
+    }
+
+    /// The link, for who polls the driver in place and hands frames in and out itself.
+    pub fn link_mut(&mut self) -> &mut L {
+        &mut self.link
     }
 
     /// Notes that were dropped: the peer did not take our bytes, or they came too fast.
@@ -201,6 +219,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             let Poll::Ready(received) = self.link.poll_recv(cx) else { return taken > 0 };
             match received {
                 Received::Frame { lane, bytes } => self.handle(Input::Frame { lane, bytes }),
+                Received::Read { lane, decoded } => self.handle(Input::Read { lane, decoded }),
                 Received::Broken { lane, violation, excerpt } => {
                     self.handle(Input::Broken { lane, violation, excerpt });
                 }
@@ -236,6 +255,8 @@ impl<L: Link, S: Service> Driver<L, S> {
                         self.link.put(lane, &message);
                     }
                 }
+                Output::EndLane { lane } => self.link.end_lane(lane),
+                Output::Release { lane, retry } => self.link.release(lane, retry),
                 Output::Event(event) => self.tell(event, cx),
                 Output::Close { cause } => self.end(cause),
             }

@@ -119,6 +119,7 @@ impl Inbox {
     pub(crate) fn leave(&self) -> VecDeque<Wish> {
         let mut inner = self.lock();
         inner.gone = true;
+        inner.waker = None;
         std::mem::take(&mut inner.queue)
     }
 

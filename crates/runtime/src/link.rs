@@ -2,9 +2,10 @@
 
 use std::io;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_proto::jsonrpc::envelope::Violation;
+use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
 use cardan_proto::session::event::{Cause, LaneId, Outgoing};
 
 /// One live attachment to a peer.
@@ -17,6 +18,17 @@ pub trait Link: Send + 'static {
 
     /// Takes a message to be written. Never waits; what waits is counted by [`Link::queued`].
     fn put(&mut self, lane: LaneId, message: &Outgoing);
+
+    /// Nothing follows on a lane, not even a reply. Of interest where a lane belongs to one call.
+    fn end_lane(&mut self, lane: LaneId) {
+        let _ = lane;
+    }
+
+    /// The reader of a lane may leave and come back for the rest after `retry`. A link that cannot resume
+    /// keeps its reader.
+    fn release(&mut self, lane: LaneId, retry: Duration) {
+        let _ = (lane, retry);
+    }
 
     /// Writes what was put. Ready when nothing is left.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -48,6 +60,13 @@ pub enum Received {
         lane: LaneId,
         /// Its bytes.
         bytes: Bytes,
+    },
+    /// One message that the link has read already, to know where it belongs.
+    Read {
+        /// The lane it came on.
+        lane: LaneId,
+        /// What it holds.
+        decoded: Decoded,
     },
     /// Something that is no message.
     Broken {

@@ -2,13 +2,17 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use cardan_proto::http::param::Mirrors;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Answer, Ask, Called, Event};
 
 use crate::cx::CallCx;
+use crate::peer::Peer;
 
 /// A handler at work.
 pub type Handler<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -39,6 +43,32 @@ pub trait Service: Send + Sync + 'static {
     /// Everything else that happens: states, findings, logs, changes. Called in order, must not block.
     fn event(&self, event: &Event) {
         let _ = event;
+    }
+}
+
+/// Who serves links: one configuration, and one side of the conversation per principal.
+pub trait Host: Send + Sync + 'static {
+    /// The side it plays.
+    type Service: Service;
+
+    /// How its sessions are set up.
+    fn config(&self) -> &Arc<Config>;
+
+    /// Its side towards one principal; nothing: towards whoever it may be.
+    fn service(&self, principal: Option<&Arc<str>>) -> Arc<Self::Service>;
+
+    /// There is a link whose peer wants to hear of changes and of the end.
+    fn joined(&self, peer: Peer);
+
+    /// No more links will come: those that joined end when what runs there is done.
+    fn close(&self, reason: &'static str) {
+        let _ = reason;
+    }
+
+    /// What headers mirror of a tool's arguments; nothing: no such tool, or none of it.
+    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+        let _ = tool;
+        None
     }
 }
 

@@ -100,7 +100,7 @@ impl Builder {
     /// A tool with a description of your own, running on raw arguments.
     pub fn raw_tool(mut self, tool: Tool, run: Arc<dyn RunTool>) -> Self {
         let name = tool.name.clone();
-        self.registry.tools.put(&name, Registered { tool: Arc::new(tool), run });
+        self.registry.tools.put(&name, Registered::new(tool, run));
         self
     }
 

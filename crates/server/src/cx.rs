@@ -157,6 +157,12 @@ impl Cx {
         self.run.progress(progress, total, message);
     }
 
+    /// Lets the caller go: it comes back for the answer after `retry`, and nothing is lost meanwhile. For long
+    /// work over legacy HTTP, whose connections need not be held open; elsewhere the caller stays.
+    pub fn release(&self, retry: std::time::Duration) {
+        self.run.release(retry);
+    }
+
     /// Sends a log note with this call, if the caller wants one of this level.
     pub fn log(&self, level: LogLevel, logger: Option<&str>, data: &impl Serialize) {
         let mut params = json!({ "level": level.name(), "data": shown(data) });

@@ -26,7 +26,7 @@ impl Registered {
     {
         let input = Validator::compile(&tool.input_schema)?;
         let output = tool.output_schema.as_ref().map(Validator::compile).transpose()?.map(Arc::new);
-        Ok(Self { tool: Arc::new(tool), run: Arc::new(Dynamic { function, input, output }) })
+        Ok(Self::new(tool, Arc::new(Dynamic { function, input, output })))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::server::Server;
 
 /// A server at one link, for one principal.
 #[derive(Debug)]
-pub(crate) struct Router {
+pub struct Router {
     server: Server,
     principal: Option<Arc<str>>,
 }

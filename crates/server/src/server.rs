@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
+use cardan_proto::http::param::Mirrors;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::{Prompt, PromptMessage, Resource, ResourceContents};
@@ -14,6 +15,7 @@ use cardan_proto::session::event::{Cause, Change, Event, LogLevel};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::peer::Peer;
+use cardan_runtime::service::Host;
 use serde::Serialize;
 use serde_json::json;
 
@@ -78,9 +80,8 @@ impl Server {
 
     /// The same for a known principal: what it is asked and what it holds is bound to it.
     pub async fn serve_as<L: Link + Unpin>(&self, link: L, principal: Option<Arc<str>>) -> Cause {
-        let router = Arc::new(Router::new(self.clone(), principal));
-        let (driver, peer) = Driver::new(link, router, Arc::clone(&self.0.config));
-        self.join(peer);
+        let (driver, peer) = Driver::new(link, self.service(principal.as_ref()), Arc::clone(self.config()));
+        self.joined(peer);
         driver.await
     }
 
@@ -217,14 +218,39 @@ impl Server {
         change(&mut self.0.registry.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn join(&self, peer: Peer) {
+    fn peers(&self) -> Vec<Peer> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Host for Server {
+    type Service = Router;
+
+    fn config(&self) -> &Arc<Config> {
+        &self.0.config
+    }
+
+    fn service(&self, principal: Option<&Arc<str>>) -> Arc<Router> {
+        Arc::new(Router::new(self.clone(), principal.cloned()))
+    }
+
+    fn joined(&self, peer: Peer) {
         let mut links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|peer| !peer.is_closed());
+        // Swept when the list would grow, so that joining stays cheap however many links there are.
+        if links.len() == links.capacity() {
+            links.retain(|peer| !peer.is_closed());
+            let live = links.len();
+            links.reserve(live.max(16));
+        }
         links.push(peer);
     }
 
-    fn peers(&self) -> Vec<Peer> {
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn close(&self, reason: &'static str) {
+        Self::close(self, reason);
+    }
+
+    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+        self.registry().tools.get(tool).and_then(|tool| tool.mirrors.clone())
     }
 }
 

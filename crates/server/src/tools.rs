@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardan_proto::era::{Revision, gates};
+use cardan_proto::http::param::Mirrors;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::{CallToolResult, Schema, Tool};
 use cardan_proto::session::event::Answer;
@@ -22,9 +23,18 @@ use crate::stop::Stop;
 pub(crate) struct Registered {
     pub(crate) tool: Arc<Tool>,
     pub(crate) run: Arc<dyn RunTool>,
+    /// The arguments that headers mirror, if any.
+    pub(crate) mirrors: Option<Arc<Mirrors>>,
 }
 
 impl Registered {
+    pub(crate) fn new(tool: Tool, run: Arc<dyn RunTool>) -> Self {
+        // A schema whose annotations are unsound mirrors nothing: clients drop the tool over HTTP anyway.
+        let mirrors = tool.input_schema.raw().read().ok().and_then(|schema| Mirrors::collect(&schema).ok());
+        let mirrors = mirrors.filter(|mirrors| !mirrors.is_empty()).map(Arc::new);
+        Self { tool: Arc::new(tool), run, mirrors }
+    }
+
     pub(crate) fn typed<F, Shape>(name: &str, description: &str, function: F) -> Self
     where
         F: ToolFn<Shape>,
@@ -32,7 +42,7 @@ impl Registered {
     {
         let mut tool = Tool::new(name, F::input()).with_description(description);
         tool.output_schema = F::output();
-        Self { tool: Arc::new(tool), run: Arc::new(Typed::new(function)) }
+        Self::new(tool, Arc::new(Typed::new(function)))
     }
 }
 

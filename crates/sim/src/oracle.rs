@@ -235,6 +235,9 @@ impl Oracle {
                     Outgoing::Raw(_) => {}
                 }
             }
+            Output::EndLane { lane } | Output::Release { lane, .. } => {
+                self.fail(|| format!("{who:?} ends or releases {lane:?}, the only lane there is"));
+            }
             Output::Event(event) => self.event(who, event, now),
         }
     }

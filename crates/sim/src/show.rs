@@ -16,6 +16,8 @@ pub(crate) fn input(input: &Input) -> String {
 pub(crate) fn output(output: &Output) -> String {
     match output {
         Output::Send { message, .. } => format!("> {}", message_text(message)),
+        Output::EndLane { lane } => format!("ends {lane:?}"),
+        Output::Release { lane, retry } => format!("releases {lane:?} for {retry:?}"),
         Output::Close { cause } => format!("closes: {cause}"),
         Output::Event(Event::Called(called)) => {
             let answers = called.answers.as_ref().map_or(0, Vec::len);

@@ -370,6 +370,7 @@ impl World {
                 let wait = millis(self.rng.pick(&[0, 0, 10, 200]));
                 self.later(wait, Task::Gone { who, cause });
             }
+            Output::EndLane { .. } | Output::Release { .. } => {}
             Output::Event(event) => self.react(who, event),
         }
     }

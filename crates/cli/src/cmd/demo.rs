@@ -6,7 +6,6 @@ use cardan_proto::session::event::Cause;
 use cardan_server::Server;
 use cardan_transport::socket::{Listener, Reach, SocketError};
 use cardan_transport::stdio;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::args::DemoArgs;
@@ -14,6 +13,7 @@ use crate::demo;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
+use crate::stop::Stop;
 
 /// For someone who starts the server by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -24,8 +24,7 @@ clients start this command themselves, so rather try:
 
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let server = demo::server();
-    let mut stop =
-        Stop::watch().map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
+    let mut stop = Stop::watch()?;
     let listener = match (args.unix, args.tcp) {
         (Some(path), _) => {
             let listener = Listener::bind_unix(&path).await.map_err(unserved)?;
@@ -90,24 +89,4 @@ async fn over_sockets(server: &Server, listener: &Listener, stop: &mut Stop) -> 
 
 fn unserved(error: SocketError) -> Failure {
     Failure::usage(error.to_string())
-}
-
-/// The signals that ask us to stop.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn watch() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for the next.
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod prompt;
 pub(crate) mod read;
+pub(crate) mod serve;
 
 use bytes::Bytes;
 use cardan_proto::model::Raw;

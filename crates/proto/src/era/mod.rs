@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 pub use self::gates::gates;
 pub(crate) use self::legacy::{Handshake, Readiness, handshake, initialize_params, read_initialize_result};
+pub use self::modern::unsupported;
 pub(crate) use self::modern::{
     ModernMeta, admit, discover_result, input_required, is_extended, retry_params,
 };

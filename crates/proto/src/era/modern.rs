@@ -75,9 +75,12 @@ fn missing(key: MetaKey, what: &str) -> Fault {
     Fault::invalid_params(format!("params._meta needs \"{}\", {what}", key.name()))
 }
 
+/// The fault for a revision that is not served.
+///
 /// Only modern revisions are named: a client that asks in this way could not use another. A server
 /// that has none names those with a handshake, so that a client of both eras can go on.
-pub(super) fn unsupported(requested: &str, config: &Config) -> Fault {
+#[must_use]
+pub fn unsupported(requested: &str, config: &Config) -> Fault {
     let era = config.revisions.newest(Era::Modern).map_or(Era::Legacy, Revision::era);
     let supported: Vec<_> = config.revisions.of(era).map(Revision::date).collect();
     Fault::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")

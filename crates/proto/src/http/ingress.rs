@@ -143,12 +143,18 @@ pub fn admit<'a>(
     Ok(admission)
 }
 
-/// Steps 1 and 2: who is calling whom, and with which method.
-pub fn guard<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refusal> {
+/// Step 1, for every route: who is calling whom.
+pub fn know(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Refusal> {
     config
         .allow
-        .check(head.uri, head.headers)
-        .map_err(|denied| Refusal::fault(StatusCode::FORBIDDEN, code::INVALID_REQUEST, denied))?;
+        .check(uri, headers)
+        .map(drop)
+        .map_err(|denied| Refusal::fault(StatusCode::FORBIDDEN, code::INVALID_REQUEST, denied))
+}
+
+/// Steps 1 and 2: who is calling whom, and with which method.
+pub fn guard<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refusal> {
+    know(head.uri, head.headers, config)?;
     let session = headers::session(head.headers);
     match (head.method, config.legacy) {
         (&Method::POST, _) => Ok(Admission::Post { session, accepts: headers::accepts(head.headers) }),

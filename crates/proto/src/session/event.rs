@@ -11,7 +11,7 @@ pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal};
 use super::state::StateChange;
 use crate::era::Revision;
 use crate::finding::Finding;
-use crate::jsonrpc::envelope::{Call, Envelope, Note, Violation};
+use crate::jsonrpc::envelope::{Call, Decoded, Envelope, Note, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::write;
 use crate::method::Method;
@@ -47,6 +47,13 @@ pub enum Input {
         lane: LaneId,
         /// The bytes of one message.
         bytes: Bytes,
+    },
+    /// A frame arrived that the link had to read itself, to know where it belongs.
+    Read {
+        /// Where.
+        lane: LaneId,
+        /// What it holds.
+        decoded: Decoded,
     },
     /// The link found something that is no frame: an oversize line, an unterminated end.
     Broken {
@@ -104,6 +111,13 @@ pub enum Command {
         key: CallKey,
         /// How far.
         progress: Progress,
+    },
+    /// Server: the caller may leave and come back for the answer, where the link can do that.
+    Release {
+        /// Which call.
+        key: CallKey,
+        /// When to come back.
+        retry: Duration,
     },
     /// Server: a log note.
     Log {
@@ -288,6 +302,18 @@ pub enum Output {
         message: Outgoing,
         /// Nothing follows on this lane.
         last: bool,
+    },
+    /// Nothing follows on a lane, not even a reply: its call was withdrawn.
+    EndLane {
+        /// Which.
+        lane: LaneId,
+    },
+    /// Let the reader of a lane go; it may come back for the rest.
+    Release {
+        /// Which lane.
+        lane: LaneId,
+        /// When to come back.
+        retry: Duration,
     },
     /// Tell our side.
     Event(Event),

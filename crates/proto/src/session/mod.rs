@@ -152,8 +152,12 @@ impl Session {
         self.now = now.max(self.now);
         match input {
             // What was on its way when the link ended concerns nobody any more.
-            Input::Frame { .. } | Input::Broken { .. } if !self.state.is_live() => {}
+            Input::Frame { .. } | Input::Read { .. } | Input::Broken { .. } if !self.state.is_live() => {}
             Input::Frame { lane, bytes } => self.frame(lane, &bytes),
+            Input::Read { lane, decoded } => {
+                self.frames += 1;
+                self.take(lane, decoded, Default::default);
+            }
             Input::Broken { lane, violation, excerpt } => {
                 self.frames += 1;
                 self.violated(lane, violation, excerpt, None);
@@ -248,7 +252,13 @@ impl Session {
     }
 
     fn read(&mut self, lane: LaneId, bytes: &Bytes) {
-        match envelope::decode(bytes, self.config.strictness, &self.config.limits) {
+        let decoded = envelope::decode(bytes, self.config.strictness, &self.config.limits);
+        let max = self.config.limits.excerpt_bytes;
+        self.take(lane, decoded, || excerpt(bytes, max));
+    }
+
+    fn take(&mut self, lane: LaneId, decoded: Decoded, piece: impl FnOnce() -> Box<str>) {
+        match decoded {
             Decoded::One(Ok(envelope), repairs) => {
                 self.noise = 0;
                 for rule in repairs {
@@ -256,10 +266,7 @@ impl Session {
                 }
                 self.arrived(lane, envelope, None);
             }
-            Decoded::One(Err(violation), _) => {
-                let piece = excerpt(bytes, self.config.limits.excerpt_bytes);
-                self.violated(lane, violation, piece, None);
-            }
+            Decoded::One(Err(violation), _) => self.violated(lane, violation, piece(), None),
             Decoded::Batch(entries) => self.batch(lane, entries),
         }
     }
@@ -350,6 +357,7 @@ impl Session {
             Command::Cancel { ticket, reason } => self.cancel(ticket, reason),
             Command::Answer { key, answer } => self.answer(key, answer),
             Command::Progress { key, progress } => self.progress(key, progress),
+            Command::Release { key, retry } => self.release(key, retry),
             Command::Log { key, level, params } => self.log(key, level, params),
             Command::Change(change) => self.change(&change),
             Command::AnswerAsk { ask, outcome } => self.answer_ask(ask, outcome),
@@ -471,8 +479,13 @@ impl Session {
     fn withdraw(&mut self, key: CallKey, reason: &str) {
         let Some(running) = self.inbound.remove(key) else { return };
         self.drop_asks_of(key);
-        let done = running.batch.and_then(|batch| self.batches.drop_call(batch));
-        self.flush_batch(done);
+        match running.batch {
+            Some(batch) => {
+                let done = self.batches.drop_call(batch);
+                self.flush_batch(done);
+            }
+            None => self.end_lane(running.lane),
+        }
         self.event(Event::Withdrawn { key, reason: reason.into() });
     }
 

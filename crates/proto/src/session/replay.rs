@@ -61,10 +61,15 @@ impl Replay {
         Self { ring: VecDeque::new(), bytes: 0, minted: 0, max_events, max_bytes, forgotten: 0 }
     }
 
+    /// Names a place on a lane, with nothing to remember: what follows it is sent again.
+    pub fn mint(&mut self, lane: LaneId) -> EventId {
+        self.minted += 1;
+        EventId { lane, number: self.minted }
+    }
+
     /// Remembers a message and names it.
     pub fn push(&mut self, lane: LaneId, message: Bytes) -> EventId {
-        self.minted += 1;
-        let id = EventId { lane, number: self.minted };
+        let id = self.mint(lane);
         self.bytes += message.len();
         self.ring.push_back((id, message));
         while self.ring.len() > self.max_events || self.bytes > self.max_bytes {

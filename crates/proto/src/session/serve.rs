@@ -1,12 +1,13 @@
 //! Server: answering the peer's calls. The era is picked per call and remembered with it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing};
+use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Output};
 use super::progress::{self, Pace};
 use super::state::State;
 use super::tables::{BatchKey, Purpose, Round, Running};
@@ -437,10 +438,26 @@ impl Session {
     }
 
     pub(super) fn flush_batch(&mut self, done: Option<(LaneId, Vec<Envelope>)>) {
-        if let Some((lane, replies)) = done
-            && !replies.is_empty()
+        match done {
+            Some((lane, replies)) if replies.is_empty() => self.end_lane(lane),
+            Some((lane, replies)) => self.send(lane, Outgoing::Batch(replies), lane != LaneId::MAIN),
+            None => {}
+        }
+    }
+
+    /// A lane that belongs to one call ends with it.
+    pub(super) fn end_lane(&mut self, lane: LaneId) {
+        if lane != LaneId::MAIN {
+            self.out.push_back(Output::EndLane { lane });
+        }
+    }
+
+    /// A handler lets its caller go until the answer is there.
+    pub(super) fn release(&mut self, key: CallKey, retry: Duration) {
+        if let Some(running) = self.inbound.get(key)
+            && running.lane != LaneId::MAIN
         {
-            self.send(lane, Outgoing::Batch(replies), lane != LaneId::MAIN);
+            self.out.push_back(Output::Release { lane: running.lane, retry });
         }
     }
 

@@ -141,6 +141,7 @@ impl Bench {
                     self.sent.push((lane, value, last));
                     self.count += 1;
                 }
+                Output::EndLane { .. } | Output::Release { .. } => {}
                 Output::Event(event) => self.events.push(event),
                 Output::Close { cause } => self.closed = Some(cause),
             }

@@ -65,6 +65,7 @@ impl Bench {
                     message.write(&mut out);
                     said.push(String::from_utf8(out).unwrap());
                 }
+                Output::EndLane { .. } | Output::Release { .. } => {}
                 Output::Event(event) => self.events.push(event),
                 Output::Close { cause } => said.push(format!("close: {cause}")),
             }

@@ -146,6 +146,7 @@ impl Stage {
                     self.sent.push_back(serde_json::from_slice(&raw).unwrap_or_default());
                 }
                 Output::Close { .. } => self.closed = true,
+                Output::EndLane { .. } | Output::Release { .. } => {}
                 Output::Event(event) => self.told(event),
             }
         }

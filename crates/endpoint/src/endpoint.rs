@@ -1,0 +1,263 @@
+//! The endpoint: from a request to the transport that answers it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cardan_proto::era::caps::ServerCaps;
+use cardan_proto::era::{Era, unsupported};
+use cardan_proto::http::era::Undecided;
+use cardan_proto::http::headers::{self, Accepts};
+use cardan_proto::http::ingress::{self, Admission, LegacyServing};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_runtime::service::Host;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+
+use crate::body::Body;
+use crate::events::{self, Streams};
+use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
+use crate::legacy;
+use crate::options::{Options, Paths, Verify};
+use crate::post::Exchange;
+use crate::reply::Answer;
+use crate::sessions::Sessions;
+
+/// One endpoint: every client, both eras, over every HTTP transport. Cheap to clone.
+pub struct Endpoint<H: Host>(Arc<Shared<H>>);
+
+/// What all requests share.
+pub(crate) struct Shared<H: Host> {
+    pub(crate) host: H,
+    /// The host's side towards whoever it may be.
+    pub(crate) anyone: Arc<H::Service>,
+    pub(crate) caps: ServerCaps,
+    pub(crate) ingress: ingress::Config,
+    pub(crate) paths: Paths,
+    pub(crate) verify: Option<Arc<dyn Verify>>,
+    pub(crate) sessions: Sessions<H::Service>,
+    pub(crate) streams: Streams,
+}
+
+impl<H: Host> Shared<H> {
+    pub(crate) fn service(&self, principal: Option<&Arc<str>>) -> Arc<H::Service> {
+        match principal {
+            None => Arc::clone(&self.anyone),
+            some => self.host.service(some),
+        }
+    }
+}
+
+/// The transports, by path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Streamable,
+    Events,
+    Messages,
+    Nowhere,
+}
+
+/// An answer in the making.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl<H: Host> Endpoint<H> {
+    /// An endpoint for `host`.
+    pub fn new(host: H, options: Options) -> Self {
+        let config = Arc::clone(host.config());
+        let legacy = match config.revisions.newest(Era::Legacy) {
+            Some(_) => options.legacy,
+            None => LegacyServing::Off,
+        };
+        let mut ingress = ingress::Config::new(options.allow, legacy, &config.limits);
+        ingress.accept = options.accept;
+        Self(Arc::new(Shared {
+            anyone: host.service(None),
+            caps: ServerCaps::read(&config.capabilities),
+            ingress,
+            paths: options.paths,
+            verify: options.verify,
+            sessions: Sessions::new(&config.limits),
+            streams: Streams::default(),
+            host,
+        }))
+    }
+
+    /// Who is served.
+    #[must_use]
+    pub fn host(&self) -> &H {
+        &self.0.host
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+    {
+        let shared = &self.0;
+        let (parts, body) = request.into_parts();
+        match self.route(parts.uri.path()) {
+            Route::Streamable => streamable(shared, parts, body).await,
+            Route::Events => events::open(shared, parts),
+            Route::Messages => events::post(shared, parts, body).await,
+            Route::Nowhere => {
+                // The guard comes first on every route: a page must not even learn what is here.
+                match shared.ingress.allow.check(&parts.uri, &parts.headers) {
+                    Ok(_) => Answer::on(parts.headers).status(StatusCode::NOT_FOUND),
+                    Err(_) => Answer::on(parts.headers).status(StatusCode::FORBIDDEN),
+                }
+            }
+        }
+    }
+
+    fn route(&self, path: &str) -> Route {
+        let paths = &self.0.paths;
+        let is = |at: &Option<Box<str>>| at.as_deref() == Some(path);
+        if is(&paths.mcp) {
+            Route::Streamable
+        } else if is(&paths.events) {
+            Route::Events
+        } else if is(&paths.messages) {
+            Route::Messages
+        } else {
+            Route::Nowhere
+        }
+    }
+}
+
+/// Streamable HTTP, both eras.
+async fn streamable<H: Host, B>(shared: &Shared<H>, parts: Parts, body: B) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    let length = body.size_hint().exact();
+    let (admission, principal) = match admit(&parts, length, shared) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return Answer::on(parts.headers).refusal(refusal),
+    };
+    match admission {
+        Admission::Push { last_event_id, .. } => {
+            let last = last_event_id.map(str::to_owned);
+            legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref())
+        }
+        Admission::End { .. } => legacy::end(shared, parts.headers, principal.as_ref()),
+        Admission::Post { accepts, .. } => {
+            let body = match read_body(body, &shared.host.config().limits).await {
+                Ok(body) => body,
+                Err(unread) => {
+                    let (status, why) = unread.status();
+                    return Answer::on(parts.headers).bad(status, why);
+                }
+            };
+            post(shared, parts, &body, accepts, principal).await
+        }
+    }
+}
+
+async fn post<H: Host>(
+    shared: &Shared<H>,
+    parts: Parts,
+    body: &Bytes,
+    accepts: Accepts,
+    principal: Option<Arc<str>>,
+) -> Response<Body> {
+    let session = headers::session(&parts.headers);
+    match understand(body, &parts.headers, session, shared) {
+        Ok(Meaning::Legacy(decoded)) => {
+            legacy::post(shared, parts.headers, decoded, accepts, principal).await
+        }
+        Ok(Meaning::Modern(decoded)) => modern(shared, parts, decoded, accepts, principal).await,
+        Err(Meaningless::Refused(refusal)) => Answer::on(parts.headers).refusal(refusal),
+        Err(Meaningless::Undecided(why)) => undecided(shared, parts, body, why),
+    }
+}
+
+async fn modern<H: Host>(
+    shared: &Shared<H>,
+    parts: Parts,
+    decoded: Decoded,
+    accepts: Accepts,
+    principal: Option<Arc<str>>,
+) -> Response<Body> {
+    let service = shared.service(principal.as_ref());
+    let Decoded::One(Ok(Envelope::Call(call)), _) = &decoded else {
+        // What is no call is a note: replies and batches were refused.
+        Exchange::new(decoded, &shared.host, service).note().await;
+        return Answer::on(parts.headers).status(StatusCode::ACCEPTED);
+    };
+    if let Err(refusal) = agreed(call, &parts.headers, shared) {
+        let id = Some(call.id.clone());
+        return Answer::on(parts.headers)
+            .disagreement(id, &refusal, |requested| unsupported(requested, shared.host.config()));
+    }
+    let answer = Answer::on(parts.headers);
+    Exchange::new(decoded, &shared.host, service).answer(answer, accepts).await
+}
+
+/// A POST that no era serves. The fault tells what would be served.
+fn undecided<H: Host>(shared: &Shared<H>, parts: Parts, body: &Bytes, why: Undecided) -> Response<Body> {
+    let config = shared.host.config();
+    let id = match cardan_proto::jsonrpc::envelope::decode(body, config.strictness, &config.limits) {
+        Decoded::One(Ok(Envelope::Call(call)), _) => Some(call.id),
+        _ => None,
+    };
+    let fault = match why {
+        Undecided::LegacyOff => {
+            let named = unsupported("", config);
+            Fault { message: why.to_string().into(), ..named }
+        }
+        Undecided::Unmarked => Fault::new(why.code(), why.to_string()),
+    };
+    Answer::on(parts.headers).fault(why.status(), id, fault)
+}
+
+impl<H: Host> Clone for Endpoint<H> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<H: Host> fmt::Debug for Endpoint<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("paths", &self.0.paths).finish_non_exhaustive()
+    }
+}
+
+/// Mounts in tower applications, axum among them.
+impl<H, B> tower_service::Service<Request<B>> for Endpoint<H>
+where
+    H: Host,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Answering {
+        hyper::service::Service::call(&*self, request)
+    }
+}
+
+/// Mounts in hyper directly.
+impl<H, B> hyper::service::Service<Request<B>> for Endpoint<H>
+where
+    H: Host,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<B>) -> Answering {
+        let endpoint = self.clone();
+        // Boxed: the future's size is a slot in every connection for as long as it is open.
+        Box::pin(async move { Ok(endpoint.answer(request).await) })
+    }
+}

@@ -1,0 +1,285 @@
+//! The old HTTP+SSE transport: one stream down, POSTs up.
+//!
+//! The body of the stream drives the session, and the session ends with it. POSTs only leave their message in
+//! the stream's inlet. Clients of the tutorial dialect name their stream by a header of their own.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use cardan_proto::codec::sse::write_event;
+use cardan_proto::http::headers::{self, Accepts, Content, X_CLIENT_ID, single_text};
+use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_runtime::driver::Driver;
+use cardan_runtime::link::{Link, Received};
+use cardan_runtime::service::{Host, Service};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+
+use crate::body::{self, Body};
+use crate::endpoint::Shared;
+use crate::ingress::{authorized, read_body};
+use crate::lanes::encode;
+use crate::pulse::{Pulse, beat};
+use crate::reply::Answer;
+use crate::sessions::SessionId;
+
+/// The query parameter that names a stream.
+const QUERY: &str = "sessionId=";
+
+/// The streams that are open, by what their POSTs call them.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Streams(Arc<Mutex<HashMap<Box<str>, Weak<Inlet>>>>);
+
+impl Streams {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Weak<Inlet>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Inlet>> {
+        self.lock().get(name).and_then(Weak::upgrade)
+    }
+
+    /// Opens an inlet; nothing: the name is taken, or there are too many.
+    fn open(&self, name: &str, principal: Option<Arc<str>>, max: usize) -> Option<Arc<Inlet>> {
+        let mut streams = self.lock();
+        if streams.len() >= max || streams.get(name).is_some_and(|inlet| inlet.strong_count() > 0) {
+            return None;
+        }
+        let inlet = Arc::new(Inlet { inner: Mutex::default(), principal });
+        streams.insert(name.into(), Arc::downgrade(&inlet));
+        Some(inlet)
+    }
+
+    fn close(&self, name: &str) {
+        self.lock().remove(name);
+    }
+}
+
+/// Where POSTs leave what they bring.
+#[derive(Debug)]
+struct Inlet {
+    inner: Mutex<Waiting>,
+    principal: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    frames: VecDeque<Bytes>,
+    waker: Option<Waker>,
+}
+
+impl Inlet {
+    /// Leaves a message; false: too many wait already.
+    fn put(&self, frame: Bytes, max: usize) -> bool {
+        let waker = {
+            let mut waiting = self.lock();
+            if waiting.frames.len() >= max {
+                return false;
+            }
+            waiting.frames.push_back(frame);
+            waiting.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The link of one stream.
+#[derive(Debug)]
+struct StreamLink {
+    inlet: Arc<Inlet>,
+    waiting: VecDeque<Bytes>,
+    bytes: usize,
+    put: u64,
+}
+
+impl Link for StreamLink {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        let mut waiting = self.inlet.lock();
+        match waiting.frames.pop_front() {
+            Some(bytes) => Poll::Ready(Received::Frame { lane: LaneId::MAIN, bytes }),
+            None => {
+                waiting.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn put(&mut self, _lane: LaneId, message: &Outgoing) {
+        let message = encode(message);
+        self.bytes += message.len();
+        self.waiting.push_back(message);
+        self.put += 1;
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The body takes what waits as soon as the driver is done.
+        Poll::Ready(Ok(()))
+    }
+
+    fn queued(&self) -> usize {
+        self.bytes
+    }
+
+    fn written(&self) -> u64 {
+        self.put
+    }
+
+    fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+/// The body of a stream.
+struct Stream<S: Service> {
+    driver: Box<Driver<StreamLink, S>>,
+    opening: Bytes,
+    phase: Phase,
+    pulse: Pulse,
+    name: Box<str>,
+    streams: Streams,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Ended,
+}
+
+impl<S: Service> body::Lane for Stream<S> {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if !self.opening.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut self.opening)));
+        }
+        if self.phase == Phase::Running && Pin::new(&mut *self.driver).poll(cx).is_ready() {
+            self.phase = Phase::Ended;
+        }
+        let link = self.driver.link_mut();
+        let mut out = Vec::with_capacity(link.bytes + 32 * link.waiting.len());
+        for message in link.waiting.drain(..) {
+            write_event(&mut out, Some("message"), None, None, &message);
+        }
+        link.bytes = 0;
+        if !out.is_empty() {
+            self.pulse.sent();
+            return Poll::Ready(Some(Bytes::from(out)));
+        }
+        match self.phase {
+            Phase::Ended => Poll::Ready(None),
+            Phase::Running => self.pulse.poll(cx).map(|()| Some(beat())),
+        }
+    }
+}
+
+impl<S: Service> Drop for Stream<S> {
+    fn drop(&mut self) {
+        self.streams.close(&self.name);
+    }
+}
+
+/// Opens a stream.
+pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> {
+    let principal = match guarded(shared, &parts) {
+        Ok(principal) => principal,
+        Err(refusal) => return Answer::on(parts.headers).refusal(*refusal),
+    };
+    if parts.method != Method::GET {
+        return wrong_method(parts.headers, "GET");
+    }
+    if let Accepts { event_stream: false, .. } = headers::accepts(&parts.headers) {
+        let why = "accept must admit text/event-stream";
+        return Answer::on(parts.headers).bad(StatusCode::NOT_ACCEPTABLE, why);
+    }
+    let limits = &shared.host.config().limits;
+    let named = single_text(&X_CLIENT_ID, &parts.headers).ok().flatten().map(Box::from);
+    let name: Box<str> = match (named, SessionId::mint()) {
+        (Some(name), _) => name,
+        (None, Some(id)) => id.text().into(),
+        (None, None) => return Answer::on(parts.headers).status(StatusCode::INTERNAL_SERVER_ERROR),
+    };
+    let Some(inlet) = shared.streams.open(&name, principal.clone(), limits.sessions) else {
+        let why = "this stream is open already, or too many are; close one first";
+        return Answer::on(parts.headers).bad(StatusCode::CONFLICT, why);
+    };
+    let messages = shared.paths.messages.as_deref().unwrap_or_default();
+    let mut opening = Vec::new();
+    write_event(&mut opening, Some("endpoint"), None, None, format!("{messages}?{QUERY}{name}").as_bytes());
+    let link = StreamLink { inlet, waiting: VecDeque::new(), bytes: 0, put: 0 };
+    let service = shared.service(principal.as_ref());
+    let (driver, peer) = Driver::new(link, service, Arc::clone(shared.host.config()));
+    shared.host.joined(peer);
+    Answer::on(parts.headers).lane(Stream {
+        driver: Box::new(driver),
+        opening: Bytes::from(opening),
+        phase: Phase::Running,
+        pulse: Pulse::new(limits.keep_alive_interval),
+        name,
+        streams: shared.streams.clone(),
+    })
+}
+
+/// Takes a message for an open stream.
+pub(crate) async fn post<H: Host, B>(shared: &Shared<H>, parts: Parts, body: B) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    let principal = match guarded(shared, &parts) {
+        Ok(principal) => principal,
+        Err(refusal) => return Answer::on(parts.headers).refusal(*refusal),
+    };
+    if parts.method != Method::POST {
+        return wrong_method(parts.headers, "POST");
+    }
+    if headers::content(&parts.headers) != Content::Json {
+        let why = "content-type must be application/json";
+        return Answer::on(parts.headers).bad(StatusCode::UNSUPPORTED_MEDIA_TYPE, why);
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    let queried = query.split('&').find_map(|pair| pair.strip_prefix(QUERY));
+    let named = queried.or_else(|| single_text(&X_CLIENT_ID, &parts.headers).ok().flatten());
+    let inlet = named.and_then(|name| shared.streams.find(name)).filter(|inlet| inlet.principal == principal);
+    let answer = Answer::on(parts.headers);
+    let Some(inlet) = inlet else {
+        return answer
+            .bad(StatusCode::NOT_FOUND, "no such stream, open one first and post to the address it names");
+    };
+    let limits = &shared.host.config().limits;
+    match read_body(body, limits).await.map(|body| inlet.put(body, limits.calls_inbound)) {
+        Ok(true) => {
+            let mut response = answer.status(StatusCode::ACCEPTED);
+            // Clients of the day looked for a word.
+            *response.body_mut() = Body::full("Accepted");
+            response
+        }
+        Ok(false) => {
+            answer.bad(StatusCode::TOO_MANY_REQUESTS, "the stream is not read fast enough, try again later")
+        }
+        Err(unread) => {
+            let (status, why) = unread.status();
+            answer.bad(status, why)
+        }
+    }
+}
+
+type Refused = Box<cardan_proto::http::ingress::Refusal>;
+
+fn guarded<H: Host>(shared: &Shared<H>, parts: &Parts) -> Result<Option<Arc<str>>, Refused> {
+    cardan_proto::http::ingress::know(&parts.uri, &parts.headers, &shared.ingress)?;
+    Ok(authorized(&parts.headers, shared)?)
+}
+
+fn wrong_method(headers: HeaderMap, allowed: &'static str) -> Response<Body> {
+    let mut response = Answer::on(headers).status(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}

@@ -1,0 +1,320 @@
+//! A legacy session that has no task of its own.
+//!
+//! Whoever brings a message drives the session in place, under its lock, and most calls are answered before
+//! that returns. Only when a handler that had to wait wakes up is a task started, to drive the session once.
+//! So an idle session costs memory and nothing else.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::era::{Revision, gates};
+use cardan_proto::jsonrpc::envelope::Decoded;
+use cardan_proto::session::event::LaneId;
+use cardan_proto::session::replay::EventId;
+use cardan_runtime::driver::Driver;
+use cardan_runtime::peer::Peer;
+use cardan_runtime::service::{Host, Service};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::body;
+use crate::lanes::{First, Forgotten, Lanes, Next, TooMany};
+use crate::pulse::{Pulse, beat};
+
+/// A legacy session.
+pub(crate) struct Hub<S: Service> {
+    inner: Mutex<Inner<S>>,
+    turn: AtomicU8,
+    waker: Waker,
+    runtime: Handle,
+    principal: Option<Arc<str>>,
+    keep_alive: Duration,
+    opened: Instant,
+}
+
+struct Inner<S: Service> {
+    driver: Driver<Lanes, S>,
+    phase: Phase,
+    used: Instant,
+    told: Told,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Lanes may still have something to read.
+    Ended,
+}
+
+/// Has the client gone on after the handshake?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    No,
+    Yes,
+}
+
+/// The session has ended.
+#[derive(Debug)]
+pub(crate) struct Over;
+
+/// Why a message was not taken.
+#[derive(Debug)]
+pub(crate) enum NotTaken {
+    Over,
+    TooMany,
+}
+
+impl From<TooMany> for NotTaken {
+    fn from(_: TooMany) -> Self {
+        Self::TooMany
+    }
+}
+
+const IDLE: u8 = 0;
+const DRIVING: u8 = 1;
+/// Woken while it was driven: drive again.
+const AGAIN: u8 = 2;
+/// A task will drive it.
+const SCHEDULED: u8 = 3;
+
+impl<S: Service> Hub<S> {
+    /// A session that has not been opened yet, and the handle to tell it of changes.
+    pub(crate) fn new<H: Host<Service = S>>(host: &H, principal: Option<Arc<str>>) -> (Arc<Self>, Peer) {
+        let config = host.config();
+        let lanes = Lanes::new(&config.limits);
+        let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(config));
+        let now = Instant::now();
+        let hub = Arc::new_cyclic(|hub: &Weak<Self>| Self {
+            inner: Mutex::new(Inner { driver, phase: Phase::Running, used: now, told: Told::No }),
+            turn: AtomicU8::new(IDLE),
+            waker: Waker::from(Arc::new(Bell(Weak::clone(hub)))),
+            runtime: Handle::current(),
+            principal,
+            keep_alive: config.limits.keep_alive_interval,
+            opened: now,
+        });
+        (hub, peer)
+    }
+
+    /// Does the session belong to this principal?
+    pub(crate) fn belongs_to(&self, principal: Option<&Arc<str>>) -> bool {
+        self.principal.as_ref() == principal
+    }
+
+    /// The negotiated revision, once there is one.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.lock().driver.session().revision()
+    }
+
+    /// Takes a note or a reply.
+    pub(crate) fn tell(&self, decoded: Decoded) -> Result<(), Over> {
+        let mut inner = self.used().ok_or(Over)?;
+        inner.driver.link_mut().arrive(decoded);
+        self.drive(&mut inner);
+        Ok(())
+    }
+
+    /// Takes a message that wants a reply.
+    pub(crate) fn post(self: &Arc<Self>, decoded: Decoded) -> Result<Posted<S>, NotTaken> {
+        let mut inner = self.used().ok_or(NotTaken::Over)?;
+        let (lane, reader) = inner.driver.link_mut().arrive_on_lane(decoded)?;
+        self.drive(&mut inner);
+        drop(inner);
+        Ok(Posted(Reading { hub: Arc::clone(self), lane, reader }))
+    }
+
+    /// Opens the push lane, or resumes a lane that was cut off.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        last: Option<EventId>,
+    ) -> Result<Result<Events<S>, Forgotten>, Over> {
+        let mut inner = self.used().ok_or(Over)?;
+        let primed = primes(&inner);
+        let lanes = inner.driver.link_mut();
+        let (lane, reader) = match last.map(|last| lanes.resume(last)) {
+            Some(Ok(resumed)) => resumed,
+            // Notes that nobody kept are lost, but the lane goes on.
+            Some(Err(_)) if last.is_some_and(|last| last.lane == LaneId::MAIN) => {
+                (LaneId::MAIN, lanes.open_push())
+            }
+            Some(Err(forgotten)) => return Ok(Err(forgotten)),
+            None => (LaneId::MAIN, lanes.open_push()),
+        };
+        let opening = if primed && last.is_none() { lanes.prime_push() } else { Bytes::new() };
+        drop(inner);
+        Ok(Ok(Events::new(Reading { hub: Arc::clone(self), lane, reader }, opening)))
+    }
+
+    /// Ends the session at once: what runs is given up.
+    pub(crate) fn end(&self) {
+        let mut inner = self.lock();
+        inner.phase = Phase::Ended;
+        inner.driver.abandon("the client ended the session");
+    }
+
+    /// Has the session ended, or has nothing happened for too long?
+    pub(crate) fn is_over(&self, idle: Duration, unopened: Duration) -> bool {
+        let inner = self.lock();
+        let busy = inner.driver.session().in_flight() != (0, 0) || inner.driver.link().is_busy();
+        match (inner.phase, inner.told) {
+            (Phase::Ended, _) => true,
+            (Phase::Running, _) if busy => false,
+            (Phase::Running, Told::No) => self.opened.elapsed() >= unopened,
+            (Phase::Running, Told::Yes) => inner.used.elapsed() >= idle,
+        }
+    }
+
+    /// The client has gone on after the handshake.
+    pub(crate) fn heard_of(&self) {
+        self.lock().told = Told::Yes;
+    }
+
+    fn used(&self) -> Option<MutexGuard<'_, Inner<S>>> {
+        let mut inner = self.lock();
+        inner.used = Instant::now();
+        (inner.phase == Phase::Running).then_some(inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<S>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drives the session as far as it goes.
+    fn drive(&self, inner: &mut Inner<S>) {
+        let mut cx = Context::from_waker(&self.waker);
+        while inner.phase == Phase::Running {
+            self.turn.store(DRIVING, Ordering::SeqCst);
+            if Pin::new(&mut inner.driver).poll(&mut cx).is_ready() {
+                inner.phase = Phase::Ended;
+            }
+            let rest = self.turn.compare_exchange(DRIVING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+            if rest.is_ok() {
+                break;
+            }
+        }
+        inner.used = Instant::now();
+    }
+
+    /// Something that was waited for has happened.
+    fn woken(self: &Arc<Self>) {
+        loop {
+            let turn = self.turn.load(Ordering::SeqCst);
+            let next = match turn {
+                IDLE => SCHEDULED,
+                DRIVING => AGAIN,
+                _ => return,
+            };
+            if self.turn.compare_exchange(turn, next, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+                continue;
+            }
+            if next == SCHEDULED {
+                let hub = Arc::clone(self);
+                // It never waits, so nobody needs to wait for it.
+                self.runtime.spawn(async move {
+                    let mut inner = hub.lock();
+                    hub.drive(&mut inner);
+                });
+            }
+            return;
+        }
+    }
+}
+
+fn primes<S: Service>(inner: &Inner<S>) -> bool {
+    inner.driver.session().revision().is_some_and(|revision| gates(revision).priming_event)
+}
+
+/// What a session's handlers and timers wake. It does not keep the session alive.
+struct Bell<S: Service>(Weak<Hub<S>>);
+
+impl<S: Service> Wake for Bell<S> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(hub) = self.0.upgrade() {
+            hub.woken();
+        }
+    }
+}
+
+/// One reader of one lane. Dropping it leaves the lane.
+struct Reading<S: Service> {
+    hub: Arc<Hub<S>>,
+    lane: LaneId,
+    reader: u32,
+}
+
+impl<S: Service> Drop for Reading<S> {
+    fn drop(&mut self) {
+        let mut inner = self.hub.lock();
+        inner.used = Instant::now();
+        inner.driver.link_mut().leave(self.lane, self.reader);
+    }
+}
+
+/// A POST whose reply is to come.
+pub(crate) struct Posted<S: Service>(Reading<S>);
+
+impl<S: Service> Posted<S> {
+    /// The first thing that there is to say.
+    pub(crate) fn poll_first(&self, cx: &Context<'_>) -> Poll<First> {
+        let Reading { hub, lane, .. } = &self.0;
+        hub.lock().driver.link_mut().poll_first(*lane, cx)
+    }
+
+    /// The reply, whatever else there is to say.
+    pub(crate) fn poll_last(&self, cx: &Context<'_>) -> Poll<First> {
+        let Reading { hub, lane, .. } = &self.0;
+        hub.lock().driver.link_mut().poll_last(*lane, cx)
+    }
+
+    /// Says it, and what follows, as events.
+    pub(crate) fn into_events(self) -> Events<S> {
+        let opening = {
+            let mut inner = self.0.hub.lock();
+            let primed = primes(&inner);
+            inner.driver.link_mut().become_events(self.0.lane, primed)
+        };
+        Events::new(self.0, opening)
+    }
+}
+
+/// The body of a stream of a legacy session.
+pub(crate) struct Events<S: Service> {
+    reading: Reading<S>,
+    opening: Bytes,
+    pulse: Pulse,
+}
+
+impl<S: Service> Events<S> {
+    fn new(reading: Reading<S>, opening: Bytes) -> Self {
+        // Something must be sent, or some servers in front of us keep the head of the response back.
+        let opening = if opening.is_empty() { beat() } else { opening };
+        let pulse = Pulse::new(reading.hub.keep_alive);
+        Self { reading, opening, pulse }
+    }
+}
+
+impl<S: Service> body::Lane for Events<S> {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if !self.opening.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut self.opening)));
+        }
+        let Reading { hub, lane, reader } = &self.reading;
+        let next = hub.lock().driver.link_mut().poll_events(*lane, *reader, cx);
+        match next {
+            Poll::Ready(Next::Bytes(bytes)) => {
+                self.pulse.sent();
+                Poll::Ready(Some(bytes))
+            }
+            Poll::Ready(Next::End) => Poll::Ready(None),
+            Poll::Pending => self.pulse.poll(cx).map(|()| Some(beat())),
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The link of a legacy session: messages come in by POST, and go out on the lane they belong to.
+//!
+//! A POST opens a lane of its own; the push lane (GET) is there as long as the session. A lane whose reader
+//! is gone goes on: what it would have read waits in the replay ring for the reader to come back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::codec::sse::{write_event, write_priming};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
+use cardan_proto::limits::Limits;
+use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::replay::{EventId, Replay, Resume};
+use cardan_runtime::link::{Link, Received};
+
+/// The link.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    arrived: VecDeque<Received>,
+    open: Vec<Lane>,
+    push: Lane,
+    replay: Replay,
+    minted: u32,
+    readers: u32,
+    put: u64,
+    max_lanes: usize,
+    max_lane_bytes: usize,
+    max_unread: usize,
+}
+
+/// One lane.
+#[derive(Debug)]
+struct Lane {
+    id: LaneId,
+    form: Form,
+    waiting: VecDeque<Message>,
+    bytes: usize,
+    reader: Reader,
+    waker: Option<Waker>,
+    end: End,
+}
+
+/// One message, on its way to a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    id: Option<EventId>,
+    pub(crate) bytes: Bytes,
+}
+
+/// What a lane looks like to its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Nothing was sent yet.
+    Undecided,
+    /// Events, which can be resumed.
+    Events,
+}
+
+/// Who reads a lane. Each reader has a number, so that one that was replaced cannot speak for its successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Nobody,
+    Number(u32),
+}
+
+/// What follows on a lane when all that waits is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// More.
+    Open,
+    /// Nothing.
+    Ended,
+    /// The rest, for a reader that comes back after this time.
+    Released(Duration),
+}
+
+/// The first thing that a POST has to say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// The reply, and nothing else.
+    Reply(Bytes),
+    /// Events: read them.
+    Events,
+    /// Nothing at all: the call was withdrawn.
+    Nothing,
+}
+
+/// What there is to read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Events.
+    Bytes(Bytes),
+    /// Nothing more.
+    End,
+}
+
+/// Too many lanes are open.
+#[derive(Debug)]
+pub(crate) struct TooMany;
+
+/// What was to be resumed is not kept any more.
+#[derive(Debug)]
+pub(crate) struct Forgotten;
+
+impl Lane {
+    fn new(id: LaneId) -> Self {
+        Self {
+            id,
+            form: Form::Undecided,
+            waiting: VecDeque::new(),
+            bytes: 0,
+            reader: Reader::Nobody,
+            waker: None,
+            end: End::Open,
+        }
+    }
+
+    fn push(&mut self, message: Message) {
+        self.bytes += message.bytes.len();
+        self.waiting.push_back(message);
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+}
+
+impl Lanes {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let mut push = Lane::new(LaneId::MAIN);
+        push.form = Form::Events;
+        Self {
+            arrived: VecDeque::new(),
+            open: Vec::new(),
+            push,
+            replay: Replay::new(limits.replay_events, limits.replay_bytes),
+            minted: 0,
+            readers: 0,
+            put: 0,
+            max_lanes: limits.lanes,
+            max_lane_bytes: limits.outbox_bytes,
+            max_unread: limits.replay_events,
+        }
+    }
+
+    /// A message came that opens no lane: a note, or a reply.
+    pub(crate) fn arrive(&mut self, decoded: Decoded) {
+        self.arrived.push_back(Received::Read { lane: LaneId::MAIN, decoded });
+    }
+
+    /// A message came whose reply goes out on a lane of its own.
+    pub(crate) fn arrive_on_lane(&mut self, decoded: Decoded) -> Result<(LaneId, u32), TooMany> {
+        if self.open.len() >= self.max_lanes {
+            return Err(TooMany);
+        }
+        self.minted += 1;
+        let mut lane = Lane::new(LaneId(self.minted));
+        let reader = self.new_reader();
+        lane.reader = Reader::Number(reader);
+        self.arrived.push_back(Received::Read { lane: lane.id, decoded });
+        self.open.push(lane);
+        Ok((LaneId(self.minted), reader))
+    }
+
+    /// Is anyone being served?
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.open.is_empty() || self.push.reader != Reader::Nobody || !self.arrived.is_empty()
+    }
+
+    /// The first thing that the lane of a POST has to say.
+    pub(crate) fn poll_first(&mut self, id: LaneId, cx: &Context<'_>) -> Poll<First> {
+        let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else {
+            return Poll::Ready(First::Nothing);
+        };
+        match (lane.waiting.len(), lane.end) {
+            (0, End::Open) => {
+                lane.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            (0, End::Ended) => {
+                self.remove(id);
+                Poll::Ready(First::Nothing)
+            }
+            (1, End::Ended) => {
+                let message = lane.waiting.pop_front().map_or_else(Bytes::new, |message| message.bytes);
+                self.remove(id);
+                Poll::Ready(First::Reply(message))
+            }
+            _ => Poll::Ready(First::Events),
+        }
+    }
+
+    /// The reply, for a reader that can be told nothing else.
+    pub(crate) fn poll_last(&mut self, id: LaneId, cx: &Context<'_>) -> Poll<First> {
+        let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else {
+            return Poll::Ready(First::Nothing);
+        };
+        if lane.end != End::Ended {
+            // There is nowhere to come back to, so nobody is released.
+            lane.end = End::Open;
+            lane.clear();
+            lane.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let reply = lane.waiting.pop_back();
+        self.remove(id);
+        Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.bytes)))
+    }
+
+    /// The lane of a POST becomes a stream of events. What opens it, where the revision primes streams.
+    pub(crate) fn become_events(&mut self, id: LaneId, primed: bool) -> Bytes {
+        let mut out = Vec::new();
+        let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else { return Bytes::new() };
+        lane.form = Form::Events;
+        if primed {
+            write_priming(&mut out, &self.replay.mint(id).text(), None);
+        }
+        for message in &mut lane.waiting {
+            message.id = Some(self.replay.push(id, message.bytes.clone()));
+        }
+        Bytes::from(out)
+    }
+
+    /// Someone wants to read the push lane, from where an earlier reader was cut off if that is told. Whoever
+    /// read before reads no more: a reader that we believe to be there may be long gone.
+    pub(crate) fn open_push(&mut self) -> u32 {
+        let reader = self.new_reader();
+        self.push.reader = Reader::Number(reader);
+        self.push.wake();
+        reader
+    }
+
+    /// What opens the push lane, where the revision primes streams.
+    pub(crate) fn prime_push(&mut self) -> Bytes {
+        let mut out = Vec::new();
+        write_priming(&mut out, &self.replay.mint(LaneId::MAIN).text(), None);
+        Bytes::from(out)
+    }
+
+    /// A reader comes back to the lane it was cut off from.
+    pub(crate) fn resume(&mut self, last: EventId) -> Result<(LaneId, u32), Forgotten> {
+        let Resume::From(events) = self.replay.after(last) else { return Err(Forgotten) };
+        let reader = self.new_reader();
+        let known = last.lane == LaneId::MAIN || self.open.iter().any(|lane| lane.id == last.lane);
+        if !known {
+            if events.is_empty() {
+                return Err(Forgotten);
+            }
+            self.open.push(Lane { form: Form::Events, end: End::Ended, ..Lane::new(last.lane) });
+        }
+        let Some(lane) = self.lane_mut(last.lane) else { return Err(Forgotten) };
+        lane.clear();
+        if matches!(lane.end, End::Released(_)) {
+            lane.end = End::Open;
+        }
+        lane.reader = Reader::Number(reader);
+        for (id, bytes) in events {
+            lane.push(Message { id: Some(id), bytes });
+        }
+        lane.wake();
+        Ok((last.lane, reader))
+    }
+
+    /// What there is to read on a lane that has become events.
+    pub(crate) fn poll_events(&mut self, id: LaneId, reader: u32, cx: &Context<'_>) -> Poll<Next> {
+        let Some(lane) = self.lane_mut(id).filter(|lane| lane.reader == Reader::Number(reader)) else {
+            return Poll::Ready(Next::End);
+        };
+        if lane.waiting.is_empty() {
+            return match lane.end {
+                End::Open => {
+                    lane.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                End::Ended => {
+                    self.remove(id);
+                    Poll::Ready(Next::End)
+                }
+                End::Released(retry) => {
+                    lane.reader = Reader::Nobody;
+                    let retry = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
+                    let mut out = Vec::new();
+                    write_priming(&mut out, &self.replay.mint(id).text(), Some(retry));
+                    Poll::Ready(Next::Bytes(Bytes::from(out)))
+                }
+            };
+        }
+        let mut out = Vec::with_capacity(lane.bytes + 48 * lane.waiting.len());
+        for message in lane.waiting.drain(..) {
+            let id = message.id.map(EventId::text);
+            write_event(&mut out, None, id.as_deref(), None, &message.bytes);
+        }
+        lane.bytes = 0;
+        Poll::Ready(Next::Bytes(Bytes::from(out)))
+    }
+
+    /// A reader is gone. Its lane goes on without it.
+    pub(crate) fn leave(&mut self, id: LaneId, reader: u32) {
+        let Some(lane) = self.lane_mut(id).filter(|lane| lane.reader == Reader::Number(reader)) else {
+            return;
+        };
+        lane.reader = Reader::Nobody;
+        lane.waker = None;
+        // The push lane keeps what was not read for whoever comes next; the others are resumed by event id.
+        if id != LaneId::MAIN {
+            lane.clear();
+            if lane.end == End::Ended {
+                self.remove(id);
+            }
+        }
+    }
+
+    fn new_reader(&mut self) -> u32 {
+        self.readers += 1;
+        self.readers
+    }
+
+    fn lane_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
+        if id == LaneId::MAIN {
+            return Some(&mut self.push);
+        }
+        self.open.iter_mut().find(|lane| lane.id == id)
+    }
+
+    fn remove(&mut self, id: LaneId) {
+        self.open.retain(|lane| lane.id != id);
+    }
+
+    /// Puts a message on the push lane. Without a reader only the newest are kept.
+    fn put_push(&mut self, bytes: Bytes) {
+        let id = Some(self.replay.push(LaneId::MAIN, bytes.clone()));
+        self.push.push(Message { id, bytes });
+        let unread = self.push.reader == Reader::Nobody;
+        while (unread && self.push.waiting.len() > self.max_unread) || self.push.bytes > self.max_lane_bytes {
+            let Some(oldest) = self.push.waiting.pop_front() else { break };
+            self.push.bytes -= oldest.bytes.len();
+        }
+    }
+
+    /// Puts a message on the lane of a POST.
+    fn put_lane(&mut self, id: LaneId, bytes: Bytes, last: bool) {
+        let Some(at) = self.open.iter().position(|lane| lane.id == id) else { return };
+        let lane = &mut self.open[at];
+        if last {
+            lane.end = End::Ended;
+        }
+        match (lane.form, lane.reader) {
+            (Form::Undecided, Reader::Number(_)) => lane.push(Message { id: None, bytes }),
+            // Its reader left before there was anything to resume. A reply belongs on no other lane, and what
+            // is no reply may still be read on the push lane.
+            (Form::Undecided, Reader::Nobody) if last => {
+                self.open.remove(at);
+            }
+            (Form::Undecided, Reader::Nobody) => self.put_push(bytes),
+            (Form::Events, reader) => {
+                let event = self.replay.push(id, bytes.clone());
+                if reader == Reader::Nobody {
+                    if last {
+                        self.open.remove(at);
+                    }
+                    return;
+                }
+                lane.push(Message { id: Some(event), bytes });
+                if lane.bytes > self.max_lane_bytes {
+                    // It does not keep up: it may come back and resume.
+                    lane.reader = Reader::Nobody;
+                    lane.clear();
+                    lane.wake();
+                }
+            }
+        }
+    }
+}
+
+impl Link for Lanes {
+    fn poll_recv(&mut self, _cx: &mut Context<'_>) -> Poll<Received> {
+        // Whoever brings a message drives the session afterwards, so there is nobody to wake.
+        self.arrived.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn put(&mut self, lane: LaneId, message: &Outgoing) {
+        self.put += 1;
+        let bytes = encode(message);
+        if lane == LaneId::MAIN {
+            self.put_push(bytes);
+        } else {
+            self.put_lane(lane, bytes, is_reply(message));
+        }
+    }
+
+    fn end_lane(&mut self, lane: LaneId) {
+        if let Some(lane) = self.open.iter_mut().find(|open| open.id == lane) {
+            lane.end = End::Ended;
+            lane.wake();
+            if lane.reader == Reader::Nobody {
+                let id = lane.id;
+                self.remove(id);
+            }
+        }
+    }
+
+    fn release(&mut self, lane: LaneId, retry: Duration) {
+        if let Some(lane) = self.open.iter_mut().find(|open| open.id == lane)
+            && lane.end == End::Open
+            && lane.reader != Reader::Nobody
+        {
+            lane.end = End::Released(retry);
+            lane.wake();
+        }
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn queued(&self) -> usize {
+        // Each lane has its own bound and its own reader; a slow one is no reason to end the session.
+        0
+    }
+
+    fn written(&self) -> u64 {
+        self.put
+    }
+
+    fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {
+        for lane in self.open.iter_mut().chain([&mut self.push]) {
+            lane.end = End::Ended;
+            lane.wake();
+        }
+        Poll::Ready(())
+    }
+}
+
+/// Readers that wait must learn that there is nothing to wait for.
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        for lane in self.open.iter_mut().chain([&mut self.push]) {
+            lane.wake();
+        }
+    }
+}
+
+/// A reply is the last thing on the lane of its call.
+pub(crate) fn is_reply(message: &Outgoing) -> bool {
+    matches!(message, Outgoing::One(Envelope::Reply(_)) | Outgoing::Batch(_))
+}
+
+/// The bytes of a message.
+pub(crate) fn encode(message: &Outgoing) -> Bytes {
+    let mut out = Vec::with_capacity(256);
+    message.write(&mut out);
+    Bytes::from(out)
+}

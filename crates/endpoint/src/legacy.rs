@@ -1,0 +1,232 @@
+//! Streamable HTTP as the legacy era has it: sessions, push lanes, resumption.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use cardan_proto::http::headers::{Accepts, SessionHeader};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Shape};
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::method::Method;
+use cardan_proto::session::replay::EventId;
+use cardan_runtime::service::Host;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use crate::body::Body;
+use crate::endpoint::Shared;
+use crate::hub::{Hub, NotTaken, Posted};
+use crate::ingress::legacy_version;
+use crate::lanes::First;
+use crate::pulse::Pulse;
+use crate::reply::Answer;
+use crate::sessions::SessionId;
+
+/// Answers a legacy POST.
+pub(crate) async fn post<H: Host>(
+    shared: &Shared<H>,
+    headers: HeaderMap,
+    decoded: Decoded,
+    accepts: Accepts,
+    principal: Option<Arc<str>>,
+) -> Response<Body> {
+    if is_initialize(&decoded) {
+        return open(shared, Answer::on(headers), decoded, accepts, principal).await;
+    }
+    let found = find(shared, &headers, principal.as_ref());
+    let version = legacy_version(&headers, shared);
+    let answer = Answer::on(headers);
+    let (_, hub) = match found {
+        Ok(found) => found,
+        Err(missing) => return missing.answer(answer),
+    };
+    if let Err(why) = version {
+        return answer.bad(StatusCode::BAD_REQUEST, why);
+    }
+    hub.heard_of();
+    if !wants_reply(&decoded) {
+        return match hub.tell(decoded) {
+            Ok(()) => answer.status(StatusCode::ACCEPTED),
+            Err(_) => Missing::Unknown.answer(answer),
+        };
+    }
+    match hub.post(decoded) {
+        Ok(posted) => reply(posted, answer, accepts, &shared.host.config().limits).await,
+        Err(NotTaken::Over) => Missing::Unknown.answer(answer),
+        Err(NotTaken::TooMany) => {
+            busy(answer, StatusCode::TOO_MANY_REQUESTS, "too many open calls in this session")
+        }
+    }
+}
+
+/// `initialize`: a session is made for it, and kept if the handshake succeeds.
+async fn open<H: Host>(
+    shared: &Shared<H>,
+    answer: Answer,
+    decoded: Decoded,
+    accepts: Accepts,
+    principal: Option<Arc<str>>,
+) -> Response<Body> {
+    let (hub, peer) = Hub::new(&shared.host, principal);
+    let Ok(posted) = hub.post(decoded) else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
+    let answer = if hub.revision().is_some() {
+        let Some(id) = shared.sessions.insert(hub) else {
+            return busy(answer, StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
+        };
+        shared.host.joined(peer);
+        answer.session(id.header())
+    } else {
+        answer
+    };
+    reply(posted, answer, accepts, &shared.host.config().limits).await
+}
+
+/// Waits for the first thing there is to say. The reply alone is said as it is, all else as events.
+async fn reply<S: cardan_runtime::service::Service>(
+    posted: Posted<S>,
+    answer: Answer,
+    accepts: Accepts,
+    limits: &cardan_proto::limits::Limits,
+) -> Response<Body> {
+    let mut pulse = Pulse::new(limits.keep_alive_interval);
+    let first = poll_fn(|cx| match posted.poll_first(cx) {
+        Poll::Ready(First::Events) if !accepts.event_stream => posted.poll_last(cx),
+        Poll::Ready(first) => Poll::Ready(first),
+        // A client that waits long is told that we live, which settles the form.
+        Poll::Pending if accepts.event_stream => pulse.poll(cx).map(|()| First::Events),
+        Poll::Pending => Poll::Pending,
+    })
+    .await;
+    match first {
+        First::Reply(bytes) if accepts.json => answer.json(StatusCode::OK, bytes),
+        First::Reply(bytes) => answer.lane(One(Some(bytes))),
+        First::Events => answer.lane(posted.into_events()),
+        First::Nothing => answer.status(StatusCode::ACCEPTED),
+    }
+}
+
+/// The reply alone, as an event, for a client that reads nothing else.
+struct One(Option<bytes::Bytes>);
+
+impl crate::body::Lane for One {
+    fn poll_bytes(&mut self, _cx: &mut std::task::Context<'_>) -> Poll<Option<bytes::Bytes>> {
+        Poll::Ready(self.0.take().map(|message| {
+            let mut out = Vec::new();
+            cardan_proto::codec::sse::write_event(&mut out, None, None, None, &message);
+            bytes::Bytes::from(out)
+        }))
+    }
+}
+
+/// Opens the push lane, or resumes a lane that was cut off.
+pub(crate) fn push<H: Host>(
+    shared: &Shared<H>,
+    headers: HeaderMap,
+    last: Option<&str>,
+    principal: Option<&Arc<str>>,
+) -> Response<Body> {
+    let found = find(shared, &headers, principal);
+    let version = legacy_version(&headers, shared);
+    let last = last.filter(|text| !text.is_empty()).map(EventId::parse);
+    let answer = Answer::on(headers);
+    let (_, hub) = match found {
+        Ok(found) => found,
+        Err(missing) => return missing.answer(answer),
+    };
+    if let Err(why) = version {
+        return answer.bad(StatusCode::BAD_REQUEST, why);
+    }
+    let last = match last {
+        Some(None) => {
+            return answer.bad(StatusCode::BAD_REQUEST, "header last-event-id is no event of this session");
+        }
+        Some(Some(id)) => Some(id),
+        None => None,
+    };
+    hub.heard_of();
+    match hub.read(last) {
+        Err(_) => Missing::Unknown.answer(answer),
+        Ok(Err(_)) => answer
+            .bad(StatusCode::BAD_REQUEST, "what followed last-event-id is not kept any more, call again"),
+        Ok(Ok(events)) => answer.lane(events),
+    }
+}
+
+/// Ends a session, at its client's wish.
+pub(crate) fn end<H: Host>(
+    shared: &Shared<H>,
+    headers: HeaderMap,
+    principal: Option<&Arc<str>>,
+) -> Response<Body> {
+    let found = find(shared, &headers, principal);
+    let answer = Answer::on(headers);
+    match found {
+        Ok((id, hub)) => {
+            shared.sessions.remove(id);
+            hub.end();
+            answer.status(StatusCode::NO_CONTENT)
+        }
+        Err(missing) => missing.answer(answer),
+    }
+}
+
+/// Why there is no session.
+enum Missing {
+    /// None was named.
+    Unnamed,
+    /// The one that was named does not exist, or not for this principal.
+    Unknown,
+}
+
+impl Missing {
+    fn answer(self, answer: Answer) -> Response<Body> {
+        match self {
+            Self::Unnamed => answer.bad(
+                StatusCode::BAD_REQUEST,
+                "header mcp-session-id is missing, call initialize to get a session",
+            ),
+            Self::Unknown => {
+                let fault =
+                    Fault::new(code::INVALID_REQUEST, "no such session, call initialize to get a new one");
+                answer.fault(StatusCode::NOT_FOUND, None, fault)
+            }
+        }
+    }
+}
+
+type Found<S> = (SessionId, Arc<Hub<S>>);
+
+fn find<H: Host>(
+    shared: &Shared<H>,
+    headers: &HeaderMap,
+    principal: Option<&Arc<str>>,
+) -> Result<Found<H::Service>, Missing> {
+    let id = match cardan_proto::http::headers::session(headers) {
+        SessionHeader::Absent => return Err(Missing::Unnamed),
+        SessionHeader::Malformed => return Err(Missing::Unknown),
+        SessionHeader::Named(text) => SessionId::parse(text).ok_or(Missing::Unknown)?,
+    };
+    let hub = shared.sessions.find(id).filter(|hub| hub.belongs_to(principal)).ok_or(Missing::Unknown)?;
+    Ok((id, hub))
+}
+
+fn busy(answer: Answer, status: StatusCode, why: &'static str) -> Response<Body> {
+    let mut response = answer.fault(status, None, Fault::new(code::BUSY, why));
+    response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}
+
+fn is_initialize(decoded: &Decoded) -> bool {
+    matches!(decoded, Decoded::One(Ok(Envelope::Call(call)), _) if call.method == Method::Initialize)
+}
+
+/// Is there a call in it, or what may have been one?
+fn wants_reply(decoded: &Decoded) -> bool {
+    let calls = |entry: &Result<Envelope, _>| match entry {
+        Ok(envelope) => matches!(envelope, Envelope::Call(_)),
+        Err(cardan_proto::jsonrpc::envelope::Violation { shape, .. }) => *shape != Shape::Reply,
+    };
+    match decoded {
+        Decoded::One(entry, _) => calls(entry),
+        Decoded::Batch(entries) => entries.iter().any(|(entry, _)| calls(entry)),
+    }
+}

@@ -1,0 +1,30 @@
+//! The server side of the network: one endpoint for every client, both eras, three transports.
+//!
+//! A request takes this path: [`endpoint`] routes it, `ingress` reads and judges it (by the pure rules of
+//! `cardan_proto::http`), then
+//!
+//! * `post` answers a modern POST: a fresh session, driven by the very future that answers it;
+//! * `legacy` finds the session in `sessions` and drives it in place through its `hub`;
+//! * `events` serves the old HTTP+SSE transport: the stream's body drives the session.
+//!
+//! No task is spawned for a request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
+//! tower application.
+
+mod body;
+mod endpoint;
+mod events;
+mod hub;
+mod ingress;
+mod lanes;
+mod legacy;
+pub mod listener;
+mod options;
+mod post;
+mod pulse;
+mod reply;
+mod sessions;
+mod stall;
+
+pub use body::Body;
+pub use endpoint::{Answering, Endpoint};
+pub use options::{Grant, Options, Paths, Verify};

@@ -1,0 +1,114 @@
+//! How an endpoint is set up: paths, who may call, what of the legacy era is served.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cardan_proto::http::challenge::Bearer;
+use cardan_proto::http::ingress::{AcceptRule, LegacyServing};
+use cardan_proto::http::origin::Allow;
+
+/// The paths of an endpoint. A transport without a path is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Streamable HTTP.
+    pub mcp: Option<Box<str>>,
+    /// Old HTTP+SSE: where the stream is opened.
+    pub events: Option<Box<str>>,
+    /// Old HTTP+SSE: where messages are posted.
+    pub messages: Option<Box<str>>,
+    /// WebSocket.
+    pub socket: Option<Box<str>>,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            mcp: Some("/mcp".into()),
+            events: Some("/sse".into()),
+            messages: Some("/message".into()),
+            socket: Some("/ws".into()),
+        }
+    }
+}
+
+/// What is known of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// It is good, and stands for this principal; nothing: nobody in particular.
+    Granted(Option<Arc<str>>),
+    /// A token is needed and there is none.
+    Missing(Bearer),
+    /// The token is not, or no longer, good for this server.
+    Invalid(Bearer),
+    /// The token is good, but not for this.
+    Insufficient(Bearer),
+}
+
+/// Judges bearer tokens. Asked for every request; must not block.
+pub trait Verify: Send + Sync + 'static {
+    /// What is known of `token`; nothing: none was sent.
+    fn verify(&self, token: Option<&str>) -> Grant;
+}
+
+impl<F: Fn(Option<&str>) -> Grant + Send + Sync + 'static> Verify for F {
+    fn verify(&self, token: Option<&str>) -> Grant {
+        self(token)
+    }
+}
+
+/// How an endpoint is set up.
+#[derive(Clone)]
+#[must_use]
+pub struct Options {
+    pub(crate) paths: Paths,
+    pub(crate) allow: Allow,
+    pub(crate) accept: AcceptRule,
+    pub(crate) legacy: LegacyServing,
+    pub(crate) verify: Option<Arc<dyn Verify>>,
+}
+
+impl Options {
+    /// The usual paths, both eras, for the hosts and pages that `allow` names.
+    pub fn new(allow: Allow) -> Self {
+        Self {
+            paths: Paths::default(),
+            allow,
+            accept: AcceptRule::Either,
+            legacy: LegacyServing::Sessions,
+            verify: None,
+        }
+    }
+
+    /// Other paths.
+    pub fn paths(mut self, paths: Paths) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// How exact `Accept` must be.
+    pub fn accept(mut self, rule: AcceptRule) -> Self {
+        self.accept = rule;
+        self
+    }
+
+    /// Modern clients only.
+    pub fn modern_only(mut self) -> Self {
+        self.legacy = LegacyServing::Off;
+        self
+    }
+
+    /// Judges bearer tokens, on every route.
+    pub fn verify(mut self, verify: impl Verify) -> Self {
+        self.verify = Some(Arc::new(verify));
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("paths", &self.paths)
+            .field("allow", &self.allow)
+            .finish_non_exhaustive()
+    }
+}

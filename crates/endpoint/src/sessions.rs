@@ -1,0 +1,150 @@
+//! The table of legacy sessions: found by an unguessable id, forgotten when nobody uses them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cardan_proto::limits::Limits;
+use cardan_runtime::service::Service;
+use http::HeaderValue;
+use tokio::task::AbortHandle;
+
+use crate::hub::Hub;
+
+/// The id of a session: 128 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// A new one. Fails only when the system has no randomness to give.
+    pub(crate) fn mint() -> Option<Self> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).ok()?;
+        Some(Self(id))
+    }
+
+    /// From a header or a query; a foreign one is no id of ours.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut id = [0; 16];
+        let length = URL_SAFE_NO_PAD.decode_slice(text, &mut id).ok()?;
+        (length == id.len()).then_some(Self(id))
+    }
+
+    pub(crate) fn text(self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0)
+    }
+
+    pub(crate) fn header(self) -> HeaderValue {
+        HeaderValue::try_from(self.text()).expect("base64 is visible ASCII")
+    }
+}
+
+/// Whoever knows the id holds the session, so it is shown to nobody.
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId(..)")
+    }
+}
+
+/// Locks that calls of different sessions rarely share.
+const SHARDS: usize = 16;
+
+/// The table.
+pub(crate) struct Sessions<S: Service> {
+    shards: Arc<Shards<S>>,
+    sweeper: OnceLock<AbortHandle>,
+    max_per_shard: usize,
+    idle: Duration,
+    unopened: Duration,
+}
+
+type Shard<S> = Mutex<HashMap<SessionId, Arc<Hub<S>>>>;
+
+struct Shards<S: Service>([Shard<S>; SHARDS]);
+
+impl<S: Service> Shards<S> {
+    fn of(&self, id: SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Hub<S>>>> {
+        lock(&self.0[usize::from(id.0[0]) % SHARDS])
+    }
+
+    /// Forgets the sessions that are over. Their last readers keep them until they are done.
+    fn sweep(&self, idle: Duration, unopened: Duration) {
+        for shard in &self.0 {
+            let mut over = Vec::new();
+            lock(shard).retain(|_, hub| {
+                let keep = !hub.is_over(idle, unopened);
+                if !keep {
+                    over.push(Arc::clone(hub));
+                }
+                keep
+            });
+            // Handlers that are dropped here may take their time; nobody waits for the shard meanwhile.
+            for hub in over {
+                hub.end();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<S: Service> Sessions<S> {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            shards: Arc::new(Shards(std::array::from_fn(|_| Mutex::default()))),
+            sweeper: OnceLock::new(),
+            max_per_shard: limits.sessions.div_ceil(SHARDS),
+            idle: limits.session_idle_timeout,
+            unopened: limits.open_timeout,
+        }
+    }
+
+    pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Hub<S>>> {
+        self.shards.of(id).get(&id).cloned()
+    }
+
+    /// Puts a session in; nothing: there are too many.
+    pub(crate) fn insert(&self, hub: Arc<Hub<S>>) -> Option<SessionId> {
+        let id = SessionId::mint()?;
+        let mut shard = self.shards.of(id);
+        if shard.len() >= self.max_per_shard {
+            return None;
+        }
+        shard.insert(id, hub);
+        drop(shard);
+        self.sweeper.get_or_init(|| self.start_sweeper());
+        Some(id)
+    }
+
+    /// Takes a session out.
+    pub(crate) fn remove(&self, id: SessionId) -> Option<Arc<Hub<S>>> {
+        self.shards.of(id).remove(&id)
+    }
+
+    fn start_sweeper(&self) -> AbortHandle {
+        let (idle, unopened) = (self.idle, self.unopened);
+        let shards: Weak<Shards<S>> = Arc::downgrade(&self.shards);
+        let pause = (idle.min(unopened) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
+        let sweeping = async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                let Some(shards) = shards.upgrade() else { return };
+                shards.sweep(idle, unopened);
+            }
+        };
+        tokio::spawn(sweeping).abort_handle()
+    }
+}
+
+impl<S: Service> Drop for Sessions<S> {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.sweeper.get() {
+            sweeper.abort();
+        }
+    }
+}
