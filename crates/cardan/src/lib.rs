@@ -21,6 +21,8 @@
 //! see [`client::Client`].
 
 pub use cardan_client as client;
+#[cfg(feature = "http")]
+pub use cardan_endpoint as endpoint;
 pub use cardan_proto as proto;
 pub use cardan_runtime as runtime;
 pub use cardan_server as server;
@@ -37,6 +39,25 @@ pub async fn serve_stdio(server: &Server) -> Cause {
         Ok(link) => server.serve(link).await,
         Err(error) => Cause::Io(error.to_string().into()),
     }
+}
+
+/// Serves every client on a port of this machine, until `stop` is done: Streamable HTTP at `/mcp`, old
+/// HTTP+SSE at `/sse`. Only loopback addresses: beyond them, say who may call, with
+/// [`endpoint::Options`](cardan_endpoint::Options).
+#[cfg(feature = "http")]
+pub async fn serve_http(
+    server: &Server,
+    address: std::net::SocketAddr,
+    stop: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    use cardan_endpoint::{Endpoint, Options, listener::Listener};
+    use cardan_proto::http::origin::{Allow, Ports};
+    let nobody: [&str; 0] = [];
+    let allow =
+        Allow::bound(address.ip(), Ports::Any, &nobody, &nobody).map_err(std::io::Error::other)?;
+    let listener = Listener::bind(address).await?;
+    listener.serve(Endpoint::new(server.clone(), Options::new(allow)), stop).await;
+    Ok(())
 }
 
 /// What most programs need.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use cardan_proto::era::caps::ServerCaps;
 use cardan_proto::era::{Era, unsupported};
 use cardan_proto::http::era::Undecided;
 use cardan_proto::http::headers::{self, Accepts};
@@ -35,7 +34,6 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) host: H,
     /// The host's side towards whoever it may be.
     pub(crate) anyone: Arc<H::Service>,
-    pub(crate) caps: ServerCaps,
     pub(crate) ingress: ingress::Config,
     pub(crate) paths: Paths,
     pub(crate) verify: Option<Arc<dyn Verify>>,
@@ -76,7 +74,6 @@ impl<H: Host> Endpoint<H> {
         ingress.accept = options.accept;
         Self(Arc::new(Shared {
             anyone: host.service(None),
-            caps: ServerCaps::read(&config.capabilities),
             ingress,
             paths: options.paths,
             verify: options.verify,

@@ -57,19 +57,12 @@ impl Revision {
         }
     }
 
-    /// The same for a result that is known to have none of the members to be added. `tail` is worked
-    /// out once and kept by the caller.
-    pub(crate) fn seal_bare(
-        self,
-        method: &Method,
-        result: Bytes,
-        config: &Config,
-        tail: &mut Option<Bytes>,
-    ) -> Bytes {
+    /// The same for a result that is known to have none of the members to be added.
+    pub(crate) fn seal_bare(self, method: &Method, result: Bytes, config: &Config) -> Bytes {
         match self.era() {
             Era::Legacy => result,
             Era::Modern if method.is_cacheable() => modern::seal(method, result, config),
-            Era::Modern => modern::with_tail(&result, tail.get_or_insert_with(|| modern::tail(config))),
+            Era::Modern => modern::with_tail(&result, config.tail(|| modern::tail(config))),
         }
     }
 

@@ -118,8 +118,12 @@ pub struct Accepts {
 
 /// Reads `Accept`. An absent header admits everything (RFC 9110, 12.5.1).
 pub fn accepts(headers: &HeaderMap) -> Accepts {
-    if !headers.contains_key(ACCEPT) {
-        return Accepts { json: true, event_stream: true };
+    let mut values = headers.get_all(ACCEPT).iter();
+    match (values.next(), values.next()) {
+        (None, _) => return Accepts { json: true, event_stream: true },
+        // What clients send who do as they are told.
+        (Some(value), None) if *value == ACCEPT_POST => return Accepts { json: true, event_stream: true },
+        _ => {}
     }
     Accepts { json: admits(JSON, headers), event_stream: admits(EVENT_STREAM, headers) }
 }

@@ -1,11 +1,13 @@
 //! What a session is told once: role, identity, capabilities, revisions, bounds.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::dialect::Dialect;
 use crate::era::Revisions;
+use crate::era::caps::ServerCaps;
 use crate::finding::Strictness;
 use crate::limits::Limits;
 
@@ -91,9 +93,36 @@ pub struct Config {
     pub dialect: Dialect,
     /// Every bound.
     pub limits: Limits,
+    /// What follows from the rest.
+    pub memo: Memo,
+}
+
+/// What follows from a configuration, worked out once for all its sessions: over HTTP there is one per call.
+/// A copy starts anew, for something in it may be changed.
+#[derive(Debug, Default)]
+pub struct Memo {
+    server_caps: OnceLock<ServerCaps>,
+    tail: OnceLock<Bytes>,
+}
+
+impl Clone for Memo {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Config {
+    /// Server: what we offer.
+    #[must_use]
+    pub fn server_caps(&self) -> &ServerCaps {
+        self.memo.server_caps.get_or_init(|| ServerCaps::read(&self.capabilities))
+    }
+
+    /// Server: what every modern result ends with.
+    pub(crate) fn tail(&self, make: impl FnOnce() -> Bytes) -> &Bytes {
+        self.memo.tail.get_or_init(make)
+    }
+
     /// A configuration with defaults; `identity` and `capabilities` are JSON objects.
     #[must_use]
     pub fn new(role: Role, identity: Bytes, capabilities: Bytes) -> Self {
@@ -110,6 +139,7 @@ impl Config {
             strictness: Strictness::Standard,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
+            memo: Memo::default(),
         }
     }
 }

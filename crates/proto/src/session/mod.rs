@@ -74,8 +74,6 @@ pub struct Session {
     log_level: Option<LogLevel>,
     /// Server: how many log notes went out of late.
     logs: LogPace,
-    /// Server: what every modern result ends with, worked out once.
-    tail: Option<Bytes>,
     out: VecDeque<Output>,
     findings: Findings,
     quirks: Tally,
@@ -110,7 +108,7 @@ impl Session {
     pub fn new(config: Arc<Config>, now: Moment) -> Self {
         let config = crate::dialect::narrowed(config);
         let (server, client) = match config.role {
-            Role::Server => (ServerCaps::read(&config.capabilities), ClientCaps::default()),
+            Role::Server => (config.server_caps().clone(), ClientCaps::default()),
             Role::Client => (ServerCaps::default(), ClientCaps::read(&config.capabilities)),
         };
         Self {
@@ -130,7 +128,6 @@ impl Session {
             heard: Heard::default(),
             log_level: None,
             logs: LogPace::default(),
-            tail: None,
             out: VecDeque::new(),
             findings: Findings::default(),
             quirks: Tally::default(),

@@ -272,7 +272,7 @@ impl Session {
     fn finish_bare(&mut self, key: CallKey, result: Bytes) {
         let Some(running) = self.finished(key) else { return };
         let revision = running.revision;
-        let result = revision.seal_bare(&running.call.method, result, &self.config, &mut self.tail);
+        let result = revision.seal_bare(&running.call.method, result, &self.config);
         self.reply(running.lane, running.batch, Some(running.call.id), revision, Ok(result));
         self.drained();
     }
