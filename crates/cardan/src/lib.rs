@@ -53,8 +53,7 @@ pub async fn serve_http(
     use cardan_endpoint::{Endpoint, Options, listener::Listener};
     use cardan_proto::http::origin::{Allow, Ports};
     let nobody: [&str; 0] = [];
-    let allow =
-        Allow::bound(address.ip(), Ports::Any, &nobody, &nobody).map_err(std::io::Error::other)?;
+    let allow = Allow::bound(address.ip(), Ports::Any, &nobody, &nobody).map_err(std::io::Error::other)?;
     let listener = Listener::bind(address).await?;
     listener.serve(Endpoint::new(server.clone(), Options::new(allow)), stop).await;
     Ok(())

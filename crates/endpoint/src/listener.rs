@@ -3,16 +3,16 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::endpoint::Endpoint;
@@ -38,8 +38,8 @@ impl Listener {
     /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time.
     pub async fn serve<H: Host>(self, endpoint: Endpoint<H>, stop: impl Future<Output = ()>) {
         let limits = endpoint.host().config().limits.clone();
-        let server = server(&limits);
-        let graceful = GracefulShutdown::new();
+        let server = Arc::new(Server::new(&limits));
+        let (stopping, told) = watch::channel(());
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
@@ -54,18 +54,17 @@ impl Listener {
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
             let _ = stream.set_nodelay(true);
-            let io = TokioIo::new(Stall::new(stream, limits.stall_timeout));
-            let connection = server.serve_connection_with_upgrades(io, endpoint.clone()).into_owned();
-            let connection = graceful.watch(connection);
+            let (server, endpoint, told) = (Arc::clone(&server), endpoint.clone(), told.clone());
             connections.spawn(async move {
-                // Clients break off as they like; that concerns nobody else.
-                let _ = connection.await;
+                server.serve(stream, endpoint, told).await;
                 drop(permit);
             });
         }
         drop(self.socket);
         endpoint.host().close("the server is shutting down");
-        let _ = tokio::time::timeout(limits.drain_timeout, graceful.shutdown()).await;
+        drop((stopping, told));
+        let drained = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(limits.drain_timeout, drained).await;
         connections.shutdown().await;
     }
 }
@@ -87,20 +86,82 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// How connections are served.
-fn server(limits: &Limits) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_timeout)
-        .pipeline_flush(true)
-        .max_buf_size(limits.head_bytes.max(16 << 10) * 2);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
-        .max_concurrent_streams(256)
-        .keep_alive_interval(limits.keep_alive_interval)
-        .keep_alive_timeout(limits.stall_timeout);
-    builder
+struct Server {
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    head_timeout: Duration,
+    stall_timeout: Duration,
+}
+
+impl Server {
+    fn new(limits: &Limits) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_timeout)
+            .pipeline_flush(true)
+            .max_buf_size(2 * limits.head_bytes.max(8 << 10));
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(u32::try_from(limits.lanes).unwrap_or(u32::MAX))
+            .keep_alive_interval(limits.keep_alive_interval)
+            .keep_alive_timeout(limits.stall_timeout);
+        Self { http1, http2, head_timeout: limits.head_timeout, stall_timeout: limits.stall_timeout }
+    }
+
+    /// Serves one connection to its end. Clients break off as they like; that concerns nobody else.
+    async fn serve<H: Host>(&self, stream: TcpStream, endpoint: Endpoint<H>, told: watch::Receiver<()>) {
+        let Ok(Ok(version)) = tokio::time::timeout(self.head_timeout, version_of(&stream)).await else {
+            return;
+        };
+        let io = TokioIo::new(Stall::new(stream, self.stall_timeout));
+        match version {
+            Version::One => {
+                let connection = self.http1.serve_connection(io, endpoint).with_upgrades();
+                gracefully(connection, told, |connection| connection.graceful_shutdown()).await;
+            }
+            // Boxed: its size would be a slot in every connection, and few are of this kind.
+            Version::Two => {
+                let connection = self.http2.serve_connection(io, endpoint);
+                Box::pin(gracefully(connection, told, |connection| connection.graceful_shutdown())).await;
+            }
+        }
+    }
+}
+
+/// Polls a connection to its end. When the other end of `told` is gone, it is asked to finish what it does.
+async fn gracefully<C: Future>(connection: C, mut told: watch::Receiver<()>, ask: impl FnOnce(Pin<&mut C>)) {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _ = &mut connection => return,
+        _ = told.changed() => {}
+    }
+    ask(connection.as_mut());
+    connection.await;
+}
+
+/// Which HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Looks at the first bytes without taking them: no method of HTTP/1 begins as the preface of HTTP/2 does.
+async fn version_of(stream: &TcpStream) -> io::Result<Version> {
+    const PREFACE: &[u8] = b"PRI";
+    let mut seen = [0; PREFACE.len()];
+    loop {
+        let length = stream.peek(&mut seen).await?;
+        if length == 0 || seen[..length] != PREFACE[..length] {
+            return Ok(Version::One);
+        }
+        if length == PREFACE.len() {
+            return Ok(Version::Two);
+        }
+        // The rest of the word is on its way.
+        tokio::task::yield_now().await;
+    }
 }
