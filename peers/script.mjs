@@ -16,10 +16,20 @@ export function parseArgs(eras) {
   const command = split < 0 ? [] : args.slice(split + 1);
   const era = args[0] === '--era' ? args[1] : eras[0];
   if (command.length === 0 || !eras.includes(era)) {
-    console.error(`usage: client.mjs [--era ${eras.join('|')}] -- command [args...]`);
+    console.error(`usage: client.mjs [--era ${eras.join('|')}] -- command [args...] | url`);
     process.exit(2);
   }
   return { era, command };
+}
+
+// A command is started; an address is reached, by old HTTP+SSE if its path says so.
+export function reach([first, ...rest], transports) {
+  if (!/^https?:/.test(first)) {
+    return new transports.StdioClientTransport({ command: first, args: rest, env: process.env });
+  }
+  const url = new URL(first);
+  if (url.pathname.endsWith('/sse')) return new transports.SSEClientTransport(url);
+  return new transports.StreamableHTTPClientTransport(url);
 }
 
 // What the server sends unasked, kept so that a check may wait for it.

@@ -1,7 +1,9 @@
 // Client on the TypeScript SDK v1, which knows the legacy era only.
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
@@ -10,7 +12,7 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
-import { Notes, answers, parseArgs, run } from '../script.mjs';
+import { Notes, answers, parseArgs, reach, run } from '../script.mjs';
 
 class Peer {
   notes = new Notes();
@@ -19,12 +21,16 @@ class Peer {
     { capabilities: { elicitation: {}, sampling: {}, roots: {} } },
   );
 
-  constructor([command, ...args]) {
-    this.transport = new StdioClientTransport({ command, args, env: process.env });
+  constructor(target) {
+    this.transport = reach(target, { StdioClientTransport, SSEClientTransport, StreamableHTTPClientTransport });
     // The SDK keeps a handler that was there before it connects, and calls both.
     this.transport.onmessage = message => this.onWire?.(message);
     // The SDK tells the negotiated revision to transports that ask for it, and to no one else.
-    this.transport.setProtocolVersion = version => (this.version = version);
+    const told = this.transport.setProtocolVersion?.bind(this.transport);
+    this.transport.setProtocolVersion = version => {
+      this.version = version;
+      told?.(version);
+    };
     const { client, notes } = this;
     client.setRequestHandler(ElicitRequestSchema, request => answers.elicit(request.params));
     client.setRequestHandler(CreateMessageRequestSchema, () => answers.sample());

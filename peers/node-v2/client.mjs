@@ -3,18 +3,18 @@
 // `modern` pins 2026-07-28 (the SDK sends server/discover and takes no other
 // answer); `auto` lets the SDK probe a second copy of the server, then decide.
 
-import { Client, LOG_LEVEL_META_KEY } from '@modelcontextprotocol/client';
+import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-import { Notes, Skip, answers, parseArgs, run } from '../script.mjs';
+import { Notes, Skip, answers, parseArgs, reach, run } from '../script.mjs';
 
 const MODES = { auto: 'auto', legacy: 'legacy', modern: { pin: '2026-07-28' } };
 
 class Peer {
   notes = new Notes();
 
-  constructor({ era, command: [command, ...args] }) {
-    this.transport = new StdioClientTransport({ command, args, env: process.env });
+  constructor({ era, command }) {
+    this.transport = reach(command, { StdioClientTransport, SSEClientTransport, StreamableHTTPClientTransport });
     // The SDK keeps a handler that was there before it connects, and calls both.
     this.transport.onmessage = message => this.onWire?.(message);
     this.client = new Client(

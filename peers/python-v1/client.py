@@ -10,6 +10,8 @@ from typing import Any
 
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from script import CHECK_TIMEOUT_S, Notes, Result, expect, parse_args, run  # noqa: E402
@@ -20,13 +22,21 @@ class Peer:
     PromptReference = types.PromptReference
 
     def __init__(self, command: list[str]) -> None:
-        self.server = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+        self.command = command
         self.notes = Notes()
 
+    def reach(self) -> Any:
+        """Starts a command, or reaches an address: by old HTTP+SSE if its path says so."""
+        first, *rest = self.command
+        if not first.startswith("http"):
+            return stdio_client(StdioServerParameters(command=first, args=rest, env=dict(os.environ)))
+        return sse_client(first) if first.endswith("/sse") else streamable_http_client(first)
+
     async def connect(self, stack: AsyncExitStack) -> dict:
-        streams = await stack.enter_async_context(stdio_client(self.server))
+        read, write, *_ = await stack.enter_async_context(self.reach())
         session = ClientSession(
-            *streams,
+            read,
+            write,
             read_timeout_seconds=timedelta(seconds=CHECK_TIMEOUT_S),
             sampling_callback=sample,
             elicitation_callback=elicit,

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 from mcp import Client, MCPDeprecationWarning, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from script import CHECK_TIMEOUT_S, Notes, Result, Skip, expect, parse_args, run  # noqa: E402
@@ -25,6 +26,14 @@ warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
 MODERN = "2026-07-28"
 
 
+def reach(command: list[str]) -> Any:
+    """Starts a command, or reaches an address: by old HTTP+SSE if its path says so."""
+    first, *rest = command
+    if not first.startswith("http"):
+        return StdioServerParameters(command=first, args=rest, env=dict(os.environ))
+    return sse_client(first) if first.endswith("/sse") else first
+
+
 class Peer:
     Error = MCPError
     PromptReference = types.PromptReference
@@ -32,7 +41,7 @@ class Peer:
     def __init__(self, era: str, command: list[str]) -> None:
         self.notes = Notes()
         self.client = Client(
-            StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ)),
+            reach(command),
             mode=MODERN if era == "modern" else era,
             read_timeout_seconds=CHECK_TIMEOUT_S,
             sampling_callback=sample,

@@ -1,12 +1,24 @@
-//! Clients that nobody here wrote against `cardan demo`, over stdio, in both eras.
+//! Clients that nobody here wrote against our demo server, in both eras: over stdio, Streamable HTTP and
+//! old HTTP+SSE.
 //!
 //! The peers are installed by `cargo xtask test`; without them each test says that it was skipped, and
 //! fails where `CARDAN_PEERS=required`. What each check asks stands in `peers/script.{mjs,py}`.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::{CARDAN, Serving};
 use serde_json::Value;
+
+/// How the client reaches the server.
+#[derive(Debug, Clone, Copy)]
+enum Over {
+    Stdio,
+    Http,
+    Events,
+}
 
 /// Checks that every client must pass in every era it speaks; `ping` exists in the legacy era only.
 const CHECKS: [&str; 16] = [
@@ -29,7 +41,7 @@ const CHECKS: [&str; 16] = [
 ];
 
 /// Runs one client against our demo and tells what it reported, by check.
-fn report(client: &str, era: Option<&str>) -> Option<Vec<Value>> {
+fn report(client: &str, era: Option<&str>, over: Over) -> Option<Vec<Value>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("peers").join(client);
     let (program, script, installed) = if client.starts_with("python") {
@@ -48,8 +60,20 @@ fn report(client: &str, era: Option<&str>) -> Option<Vec<Value>> {
     if let Some(era) = era {
         command.args(["--era", era]);
     }
-    let output =
-        command.args(["--", env!("CARGO_BIN_EXE_cardan"), "demo"]).output().expect("the client runs");
+    let serving = match over {
+        Over::Stdio => {
+            command.args(["--", CARDAN, "demo"]);
+            None
+        }
+        Over::Http | Over::Events => {
+            let serving = Serving::start(&[]);
+            let path = if matches!(over, Over::Http) { "mcp" } else { "sse" };
+            command.args(["--", &format!("http://{}/{path}", serving.address)]);
+            Some(serving)
+        }
+    };
+    let output = command.output().expect("the client runs");
+    drop(serving);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -57,14 +81,21 @@ fn report(client: &str, era: Option<&str>) -> Option<Vec<Value>> {
     Some(lines)
 }
 
+/// The client passes every check over every transport, and settles on the same era.
 fn passes(client: &str, era: Option<&str>, settles: &str) {
-    let Some(lines) = report(client, era) else { return };
+    for over in [Over::Stdio, Over::Http, Over::Events] {
+        passes_over(over, client, era, settles);
+    }
+}
+
+fn passes_over(over: Over, client: &str, era: Option<&str>, settles: &str) {
+    let Some(lines) = report(client, era, over) else { return };
     let found = |check: &str| lines.iter().find(|line| line["check"] == check);
     let checks = CHECKS.iter().copied().chain((settles == "legacy").then_some("ping"));
     for check in checks {
-        let line =
-            found(check).unwrap_or_else(|| panic!("{client} {era:?}: {check} was not reached: {lines:?}"));
-        assert_eq!(line["ok"], Value::Bool(true), "{client} {era:?}: {line}");
+        let line = found(check)
+            .unwrap_or_else(|| panic!("{client} {era:?} {over:?}: {check} was not reached: {lines:?}"));
+        assert_eq!(line["ok"], Value::Bool(true), "{client} {era:?} {over:?}: {line}");
     }
     assert_eq!(found("connect").expect("checked above")["era"], settles, "{client} {era:?}");
 }

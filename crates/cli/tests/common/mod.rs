@@ -263,3 +263,35 @@ pub(crate) fn has_python() -> bool {
     }
     found
 }
+
+/// `cardan serve` on a free port, until it is dropped.
+pub(crate) struct Serving {
+    pub(crate) address: String,
+    child: Child,
+}
+
+impl Serving {
+    pub(crate) fn start(words: &[&str]) -> Self {
+        let words = [&["serve", "--listen", "127.0.0.1:0"], words].concat();
+        let mut child = Command::new(CARDAN).args(words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        // The first line with an address is that of Streamable HTTP.
+        let address = loop {
+            line.clear();
+            assert_ne!(told.read_line(&mut line).unwrap(), 0, "cardan serve ended");
+            if let Some((_, rest)) = line.split_once("http://") {
+                break rest.split('/').next().unwrap().to_owned();
+            }
+        };
+        thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        Self { address, child }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -108,7 +108,7 @@ impl Session {
     pub fn new(config: Arc<Config>, now: Moment) -> Self {
         let config = crate::dialect::narrowed(config);
         let (server, client) = match config.role {
-            Role::Server => (config.server_caps().clone(), ClientCaps::default()),
+            Role::Server => (*config.server_caps(), ClientCaps::default()),
             Role::Client => (ServerCaps::default(), ClientCaps::read(&config.capabilities)),
         };
         Self {
