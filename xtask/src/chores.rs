@@ -19,11 +19,12 @@ pub(crate) fn sim(mut args: Args) -> Result<()> {
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-sim", "--", "--seeds", &seeds]))
 }
 
-/// `bench core`: the core's speed, measured.
+/// `bench core|http`: speed and memory, measured.
 pub(crate) fn bench(mut args: Args) -> Result<()> {
-    match args.word().as_deref() {
-        Some("core") => args.finish()?,
-        _ => bail!("which bench? only `cargo xtask bench core` exists"),
-    }
-    succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench"]))
+    let which = args.word().filter(|which| matches!(which.as_str(), "core" | "http"));
+    let Some(which) = which else {
+        bail!("which bench? `cargo xtask bench core` or `cargo xtask bench http`");
+    };
+    args.finish()?;
+    succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))
 }

@@ -29,7 +29,7 @@ cargo xtask <chore>
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
   sim [--seeds N]                         simulate sessions in a lossy world
-  bench core                              measure the core
+  bench core|http                         measure the core, or the HTTP server
 ";
 
 fn main() -> ExitCode {

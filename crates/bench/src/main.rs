@@ -1,12 +1,14 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core`
+//! `cargo xtask bench core` or `cargo xtask bench http`
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
 
 mod allocations;
 mod crates;
+mod harness;
+mod http;
 mod scan;
 mod stdio;
 
@@ -33,11 +35,11 @@ impl Figure {
 
 fn main() -> anyhow::Result<ExitCode> {
     let what = std::env::args().nth(1).unwrap_or_else(|| "core".to_owned());
-    anyhow::ensure!(what == "core", "unknown bench {what}; there is: core");
-    let mut figures = allocations::figures()?;
-    figures.extend(scan::figures()?);
-    figures.extend(crates::figures()?);
-    figures.extend(stdio::figures()?);
+    let figures = match &*what {
+        "core" => core()?,
+        "http" => http::figures()?,
+        _ => anyhow::bail!("unknown bench {what}; there are: core, http"),
+    };
     println!("| figure | value | budget | |");
     println!("|---|--:|--:|---|");
     for figure in &figures {
@@ -48,4 +50,12 @@ fn main() -> anyhow::Result<ExitCode> {
     let over = figures.iter().filter(|figure| !figure.holds()).count();
     println!("{} passed, {over} failed", figures.len() - over);
     Ok(if over == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn core() -> anyhow::Result<Vec<Figure>> {
+    let mut figures = allocations::figures()?;
+    figures.extend(scan::figures()?);
+    figures.extend(crates::figures()?);
+    figures.extend(stdio::figures()?);
+    Ok(figures)
 }

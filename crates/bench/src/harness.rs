@@ -1,0 +1,119 @@
+//! The load generator and its anchors, which stand beside the repository.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use cardan_proto::era::Revision;
+use serde_json::Value;
+
+/// Rounds of each server, taken in turns.
+const ROUNDS: usize = 5;
+
+/// The harness, built.
+pub(crate) struct Harness {
+    source: PathBuf,
+    programs: PathBuf,
+}
+
+impl Harness {
+    /// Builds it; nothing: it is not there, which is said.
+    pub(crate) fn find() -> anyhow::Result<Option<Self>> {
+        let source = root().join("../shared/bench");
+        if !source.is_dir() {
+            eprintln!(
+                "skipped: the bench harness is not beside the repository, so no figures over real pipes and sockets"
+            );
+            return Ok(None);
+        }
+        let target = root().join("target/bench");
+        let programs = build(&source.join("harness/Cargo.toml"), &target, &[])?;
+        Ok(Some(Self { source, programs }))
+    }
+
+    /// A program of the harness.
+    pub(crate) fn program(&self, name: &str) -> String {
+        self.programs.join(name).display().to_string()
+    }
+
+    /// Instructions of one call, and frees, which also count what the aligned allocator gave out.
+    pub(crate) fn icount(
+        &self,
+        transport: &str,
+        server: &str,
+        revision: Revision,
+    ) -> anyhow::Result<(f64, f64)> {
+        let output = Command::new("python3")
+            .arg(self.source.join("icount"))
+            .args(["--transport", transport, "--server", server, "--", "--protocol", revision.date()])
+            .env("BENCH_BIN", &self.programs)
+            .output()
+            .context("cannot run icount; it needs python3 and valgrind")?;
+        ensure!(output.status.success(), "icount failed: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line: Value = serde_json::from_str(text.lines().next().unwrap_or_default())?;
+        Ok((field(&line, "instructions_per_call")?, field(&line, "free_per_call")?))
+    }
+
+    /// One run of the load generator: what it printed.
+    pub(crate) fn load(&self, server: &str, options: &[&str]) -> anyhow::Result<Value> {
+        let output = Command::new(self.programs.join("mcp-load"))
+            .args(["--server", server])
+            .args(options)
+            .output()
+            .context("cannot run mcp-load")?;
+        ensure!(output.status.success(), "mcp-load failed: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(serde_json::from_str(text.lines().last().unwrap_or_default())?)
+    }
+
+    /// The median of a figure of ours to that of the floor, taken in turns.
+    pub(crate) fn ratio(
+        &self,
+        figure: &str,
+        ours: &str,
+        floor: &str,
+        options: &[&str],
+    ) -> anyhow::Result<f64> {
+        let (mut floors, mut our) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            floors.push(field(&self.load(floor, options)?, figure)?);
+            our.push(field(&self.load(ours, options)?, figure)?);
+        }
+        Ok(median(our) / median(floors))
+    }
+}
+
+/// A number that a program printed.
+pub(crate) fn field(line: &Value, name: &str) -> anyhow::Result<f64> {
+    line[name].as_f64().with_context(|| format!("no {name} in {line}"))
+}
+
+/// An example of the facade, built.
+pub(crate) fn example(name: &str, features: &str) -> anyhow::Result<String> {
+    let more = ["--package", "cardan", "--example", name, "--features", features];
+    let programs = build(&root().join("Cargo.toml"), &root().join("target"), &more)?;
+    Ok(programs.join("examples").join(name).display().to_string())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn build(manifest: &Path, target: &Path, more: &[&str]) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(manifest)
+        .args(more)
+        .env("CARGO_TARGET_DIR", target)
+        .status()
+        .context("cannot run cargo build")?;
+    ensure!(status.success(), "building {} failed", manifest.display());
+    Ok(target.join("release"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,69 @@
+//! The echo server over Streamable HTTP, in both eras, beside bare hyper with a typed parse of the same run.
+
+use cardan_proto::era::Revision;
+
+use crate::Figure;
+use crate::harness::{Harness, example, field};
+
+/// Sessions of the idle figure.
+const IDLE: &str = "9000";
+
+pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
+    let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
+    let floor = format!("{} hyper {{addr}} typed", harness.program("limit-http"));
+    let echo = format!("{} {{addr}}", example("echo_http", "http")?);
+    let mut figures = Vec::new();
+    for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
+        let (instructions, allocations) = harness.icount("http", &echo, revision)?;
+        let what = format!("HTTP echo of 64 B, {revision}");
+        figures.push(Figure::new(format!("{what}: instructions"), instructions, "", Some(60_000.0)));
+        figures.push(Figure::new(format!("{what}: allocations"), allocations, "", Some(35.0)));
+        figures.extend(ratios(&harness, &what, revision, &echo, &floor)?);
+    }
+    let idle = ["--transport", "http", "--scenario", "idle", "--sessions", IDLE, "--seconds", "5"];
+    let idle = harness.load(&echo, &idle)?;
+    let what = format!("{} idle legacy sessions with their stream", field(&idle, "sessions")?);
+    figures.push(Figure::new(
+        format!("{what}: memory of each"),
+        field(&idle, "kib_per_session")?,
+        "KiB",
+        Some(20.0),
+    ));
+    let cpu = field(&idle, "idle_cpu_us_per_s")?;
+    figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(1000.0)));
+    Ok(figures)
+}
+
+/// How we compare with bare hyper under load.
+fn ratios(
+    harness: &Harness,
+    what: &str,
+    revision: Revision,
+    echo: &str,
+    floor: &str,
+) -> anyhow::Result<Vec<Figure>> {
+    let load = |sessions, payload, seconds| {
+        let date = revision.date();
+        [
+            "--transport",
+            "http",
+            "--protocol",
+            date,
+            "--sessions",
+            sessions,
+            "--payload",
+            payload,
+            "--seconds",
+            seconds,
+        ]
+    };
+    let cpu = "server_cpu_us_per_call";
+    let busy = harness.ratio(cpu, echo, floor, &load("64", "64", "1"))?;
+    let tail = harness.ratio("p99_us", echo, floor, &load("1000", "64", "2"))?;
+    let large = harness.ratio(cpu, echo, floor, &load("4", "1048576", "2"))?;
+    Ok(vec![
+        Figure::new(format!("{what}: CPU at 64 sessions to bare hyper"), busy, "times", Some(2.0)),
+        Figure::new(format!("{what}: p99 at 1,000 sessions to bare hyper"), tail, "times", Some(3.0)),
+        Figure::new(format!("{what}, but 1 MiB: CPU to bare hyper"), large, "times", Some(1.0)),
+    ])
+}
