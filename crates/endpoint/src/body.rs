@@ -14,6 +14,7 @@ pub struct Body(Kind);
 enum Kind {
     Empty,
     Full(Bytes),
+    Parts(std::array::IntoIter<Bytes, 3>),
     Lane(Box<dyn Lane>),
 }
 
@@ -37,6 +38,10 @@ impl Body {
         Self(if bytes.is_empty() { Kind::Empty } else { Kind::Full(bytes) })
     }
 
+    pub(crate) fn parts(parts: [Bytes; 3]) -> Self {
+        Self(Kind::Parts(parts.into_iter()))
+    }
+
     pub(crate) fn lane(lane: impl Lane + 'static) -> Self {
         Self(Kind::Lane(Box::new(lane)))
     }
@@ -58,6 +63,7 @@ impl http_body::Body for Body {
                 *kind = Kind::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
+            Kind::Parts(parts) => Poll::Ready(parts.next().map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Lane(lane) => match lane.poll_bytes(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
@@ -70,13 +76,20 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Kind::Empty)
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Parts(parts) => parts.as_slice().is_empty(),
+            Kind::Full(_) | Kind::Lane(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Parts(parts) => {
+                SizeHint::with_exact(parts.as_slice().iter().map(|part| part.len() as u64).sum())
+            }
             Kind::Lane(_) => SizeHint::default(),
         }
     }
@@ -87,6 +100,7 @@ impl fmt::Debug for Body {
         f.write_str(match &self.0 {
             Kind::Empty => "Body::empty",
             Kind::Full(_) => "Body::full",
+            Kind::Parts(_) => "Body::parts",
             Kind::Lane(_) => "Body::lane",
         })
     }

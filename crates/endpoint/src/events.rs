@@ -22,10 +22,10 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use crate::body::{self, Body};
 use crate::endpoint::Shared;
 use crate::ingress::{authorized, read_body};
-use crate::lanes::encode;
 use crate::pulse::{Pulse, beat};
 use crate::reply::Answer;
 use crate::sessions::SessionId;
+use crate::wire::Wire;
 
 /// The query parameter that names a stream.
 const QUERY: &str = "sessionId=";
@@ -116,7 +116,7 @@ impl Link for StreamLink {
     }
 
     fn put(&mut self, _lane: LaneId, message: &Outgoing) {
-        let message = encode(message);
+        let message = Wire::of(message).joined();
         self.bytes += message.len();
         self.waiting.push_back(message);
         self.put += 1;

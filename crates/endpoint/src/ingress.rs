@@ -82,6 +82,8 @@ where
     B: http_body::Body<Data = Bytes>,
 {
     let mut body = pin!(body);
+    let announced = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    let announced = announced.filter(|length| *length <= limits.body_bytes).unwrap_or(0);
     let mut timer = None;
     let mut frame = async || {
         poll_fn(|cx| match body.as_mut().poll_frame(cx) {
@@ -106,7 +108,7 @@ where
             Some(all) => all.extend_from_slice(&data),
             None if first.is_empty() => first = data,
             None => {
-                let mut joined = BytesMut::with_capacity((first.len() + data.len()) * 2);
+                let mut joined = BytesMut::with_capacity(announced.max((first.len() + data.len()) * 2));
                 joined.extend_from_slice(&first);
                 joined.extend_from_slice(&data);
                 all = Some(joined);

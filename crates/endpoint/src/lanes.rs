@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::codec::sse::{write_event, write_priming};
-use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
+use cardan_proto::jsonrpc::envelope::Decoded;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, LaneId, Outgoing};
 use cardan_proto::session::replay::{EventId, Replay, Resume};
 use cardan_runtime::link::{Link, Received};
+
+use crate::wire::{Wire, is_reply};
 
 /// The link.
 #[derive(Debug)]
@@ -47,7 +49,7 @@ struct Lane {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     id: Option<EventId>,
-    pub(crate) bytes: Bytes,
+    wire: Wire,
 }
 
 /// What a lane looks like to its reader.
@@ -81,7 +83,7 @@ enum End {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum First {
     /// The reply, and nothing else.
-    Reply(Bytes),
+    Reply(Wire),
     /// Events: read them.
     Events,
     /// Nothing at all: the call was withdrawn.
@@ -119,7 +121,7 @@ impl Lane {
     }
 
     fn push(&mut self, message: Message) {
-        self.bytes += message.bytes.len();
+        self.bytes += message.wire.len();
         self.waiting.push_back(message);
         self.wake();
     }
@@ -193,9 +195,9 @@ impl Lanes {
                 Poll::Ready(First::Nothing)
             }
             (1, End::Ended) => {
-                let message = lane.waiting.pop_front().map_or_else(Bytes::new, |message| message.bytes);
+                let reply = lane.waiting.pop_front();
                 self.remove(id);
-                Poll::Ready(First::Reply(message))
+                Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.wire)))
             }
             _ => Poll::Ready(First::Events),
         }
@@ -215,7 +217,7 @@ impl Lanes {
         }
         let reply = lane.waiting.pop_back();
         self.remove(id);
-        Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.bytes)))
+        Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.wire)))
     }
 
     /// The lane of a POST becomes a stream of events. What opens it, where the revision primes streams.
@@ -227,7 +229,9 @@ impl Lanes {
             write_priming(&mut out, &self.replay.mint(id).text(), None);
         }
         for message in &mut lane.waiting {
-            message.id = Some(self.replay.push(id, message.bytes.clone()));
+            let bytes = message.wire.clone().joined();
+            message.id = Some(self.replay.push(id, bytes.clone()));
+            message.wire = Wire::Whole(bytes);
         }
         Bytes::from(out)
     }
@@ -266,7 +270,7 @@ impl Lanes {
         }
         lane.reader = Reader::Number(reader);
         for (id, bytes) in events {
-            lane.push(Message { id: Some(id), bytes });
+            lane.push(Message { id: Some(id), wire: Wire::Whole(bytes) });
         }
         lane.wake();
         Ok((last.lane, reader))
@@ -299,7 +303,7 @@ impl Lanes {
         let mut out = Vec::with_capacity(lane.bytes + 48 * lane.waiting.len());
         for message in lane.waiting.drain(..) {
             let id = message.id.map(EventId::text);
-            write_event(&mut out, None, id.as_deref(), None, &message.bytes);
+            write_event(&mut out, None, id.as_deref(), None, &message.wire.joined());
         }
         lane.bytes = 0;
         Poll::Ready(Next::Bytes(Bytes::from(out)))
@@ -338,32 +342,34 @@ impl Lanes {
     }
 
     /// Puts a message on the push lane. Without a reader only the newest are kept.
-    fn put_push(&mut self, bytes: Bytes) {
+    fn put_push(&mut self, wire: Wire) {
+        let bytes = wire.joined();
         let id = Some(self.replay.push(LaneId::MAIN, bytes.clone()));
-        self.push.push(Message { id, bytes });
+        self.push.push(Message { id, wire: Wire::Whole(bytes) });
         let unread = self.push.reader == Reader::Nobody;
         while (unread && self.push.waiting.len() > self.max_unread) || self.push.bytes > self.max_lane_bytes {
             let Some(oldest) = self.push.waiting.pop_front() else { break };
-            self.push.bytes -= oldest.bytes.len();
+            self.push.bytes -= oldest.wire.len();
         }
     }
 
     /// Puts a message on the lane of a POST.
-    fn put_lane(&mut self, id: LaneId, bytes: Bytes, last: bool) {
+    fn put_lane(&mut self, id: LaneId, wire: Wire, last: bool) {
         let Some(at) = self.open.iter().position(|lane| lane.id == id) else { return };
         let lane = &mut self.open[at];
         if last {
             lane.end = End::Ended;
         }
         match (lane.form, lane.reader) {
-            (Form::Undecided, Reader::Number(_)) => lane.push(Message { id: None, bytes }),
+            (Form::Undecided, Reader::Number(_)) => lane.push(Message { id: None, wire }),
             // Its reader left before there was anything to resume. A reply belongs on no other lane, and what
             // is no reply may still be read on the push lane.
             (Form::Undecided, Reader::Nobody) if last => {
                 self.open.remove(at);
             }
-            (Form::Undecided, Reader::Nobody) => self.put_push(bytes),
+            (Form::Undecided, Reader::Nobody) => self.put_push(wire),
             (Form::Events, reader) => {
+                let bytes = wire.joined();
                 let event = self.replay.push(id, bytes.clone());
                 if reader == Reader::Nobody {
                     if last {
@@ -371,7 +377,7 @@ impl Lanes {
                     }
                     return;
                 }
-                lane.push(Message { id: Some(event), bytes });
+                lane.push(Message { id: Some(event), wire: Wire::Whole(bytes) });
                 if lane.bytes > self.max_lane_bytes {
                     // It does not keep up: it may come back and resume.
                     lane.reader = Reader::Nobody;
@@ -391,11 +397,11 @@ impl Link for Lanes {
 
     fn put(&mut self, lane: LaneId, message: &Outgoing) {
         self.put += 1;
-        let bytes = encode(message);
+        let wire = Wire::of(message);
         if lane == LaneId::MAIN {
-            self.put_push(bytes);
+            self.put_push(wire);
         } else {
-            self.put_lane(lane, bytes, is_reply(message));
+            self.put_lane(lane, wire, is_reply(message));
         }
     }
 
@@ -449,16 +455,4 @@ impl Drop for Lanes {
             lane.wake();
         }
     }
-}
-
-/// A reply is the last thing on the lane of its call.
-pub(crate) fn is_reply(message: &Outgoing) -> bool {
-    matches!(message, Outgoing::One(Envelope::Reply(_)) | Outgoing::Batch(_))
-}
-
-/// The bytes of a message.
-pub(crate) fn encode(message: &Outgoing) -> Bytes {
-    let mut out = Vec::with_capacity(256);
-    message.write(&mut out);
-    Bytes::from(out)
 }

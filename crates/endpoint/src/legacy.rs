@@ -97,8 +97,8 @@ async fn reply<S: cardan_runtime::service::Service>(
     })
     .await;
     match first {
-        First::Reply(bytes) if accepts.json => answer.json(StatusCode::OK, bytes),
-        First::Reply(bytes) => answer.lane(One(Some(bytes))),
+        First::Reply(reply) if accepts.json => answer.json(StatusCode::OK, reply.into_body()),
+        First::Reply(reply) => answer.lane(One(Some(reply.joined()))),
         First::Events => answer.lane(posted.into_events()),
         First::Nothing => answer.status(StatusCode::ACCEPTED),
     }

@@ -24,6 +24,7 @@ mod pulse;
 mod reply;
 mod sessions;
 mod stall;
+mod wire;
 
 pub use body::Body;
 pub use endpoint::{Answering, Endpoint};

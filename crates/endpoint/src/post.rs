@@ -23,9 +23,9 @@ use cardan_runtime::service::{Host, Service};
 use http::{Response, StatusCode};
 
 use crate::body::{self, Body};
-use crate::lanes::{encode, is_reply};
 use crate::pulse::{Pulse, beat};
 use crate::reply::Answer;
+use crate::wire::{Wire, is_reply};
 
 /// The lane of the POST.
 const LANE: LaneId = LaneId(1);
@@ -42,7 +42,7 @@ pub(crate) struct PostLink {
 
 #[derive(Debug)]
 struct Message {
-    bytes: Bytes,
+    wire: Wire,
     status: StatusCode,
 }
 
@@ -78,7 +78,7 @@ impl Link for PostLink {
             return;
         }
         let message_last = is_reply(message);
-        let message = Message { bytes: encode(message), status: status_of(message) };
+        let message = Message { wire: Wire::of(message), status: status_of(message) };
         match &self.first {
             None => self.first = Some(message),
             Some(_) => self.more.push_back(message),
@@ -150,7 +150,7 @@ impl<S: Service> Exchange<S> {
     pub(crate) async fn answer(mut self, answer: Answer, accepts: Accepts) -> Response<Body> {
         let form = std::future::poll_fn(|cx| self.poll_form(accepts, cx)).await;
         match form {
-            Form::Json(message) => answer.json(message.status, message.bytes),
+            Form::Json(message) => answer.json(message.status, message.wire.into_body()),
             Form::Nothing => answer.status(StatusCode::ACCEPTED),
             Form::Events => answer.lane(self),
         }
@@ -207,7 +207,7 @@ impl<S: Service> body::Lane for Exchange<S> {
         let link = self.driver.link_mut();
         let mut out = Vec::new();
         while let Some(message) = link.next() {
-            write_event(&mut out, None, None, None, &message.bytes);
+            write_event(&mut out, None, None, None, &message.wire.joined());
         }
         if !out.is_empty() {
             self.pulse.sent();

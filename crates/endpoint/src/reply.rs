@@ -3,7 +3,6 @@
 //! The header map of the request is used again for the response: hyper takes it back for the next request,
 //! so that none is allocated per call.
 
-use bytes::Bytes;
 use cardan_proto::http::agree;
 use cardan_proto::http::headers::{
     CONTENT_EVENT_STREAM, CONTENT_JSON, MCP_SESSION_ID, UNBUFFERED, X_ACCEL_BUFFERING,
@@ -41,9 +40,9 @@ impl Answer {
     }
 
     /// One message.
-    pub(crate) fn json(mut self, status: StatusCode, message: Bytes) -> Response<Body> {
+    pub(crate) fn json(mut self, status: StatusCode, message: Body) -> Response<Body> {
         self.0.insert(CONTENT_TYPE, CONTENT_JSON);
-        self.with(status, Body::full(message))
+        self.with(status, message)
     }
 
     /// A lane, not to be held back by anyone on the way.
@@ -58,7 +57,7 @@ impl Answer {
     pub(crate) fn fault(self, status: StatusCode, id: Option<CallId>, fault: Fault) -> Response<Body> {
         let mut out = Vec::with_capacity(128);
         write::envelope(&Envelope::Reply(Reply { id, outcome: Err(fault) }), &mut out);
-        self.json(status, Bytes::from(out))
+        self.json(status, Body::full(out))
     }
 
     /// A refusal of the guard.

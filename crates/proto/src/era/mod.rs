@@ -62,7 +62,7 @@ impl Revision {
         match self.era() {
             Era::Legacy => result,
             Era::Modern if method.is_cacheable() => modern::seal(method, result, config),
-            Era::Modern => modern::with_tail(&result, config.tail(|| modern::tail(config))),
+            Era::Modern => modern::with_tail(result, config.tail(|| modern::tail(config))),
         }
     }
 

@@ -207,12 +207,24 @@ pub(super) fn tail(config: &Config) -> Bytes {
 }
 
 /// `result` with `tail` in the place of its closing brace.
-pub(super) fn with_tail(result: &Bytes, tail: &Bytes) -> Bytes {
+pub(super) fn with_tail(result: Bytes, tail: &Bytes) -> Bytes {
     match result.strip_suffix(b"}") {
-        None | Some(b"{") => Bytes::from([b"{", &tail[1..]].concat()),
-        Some(open) => Bytes::from([open, tail].concat()),
+        None | Some(b"{") => return Bytes::from([b"{", &tail[1..]].concat()),
+        Some(open) if open.len() < IN_PLACE_BYTES => return Bytes::from([open, tail].concat()),
+        Some(_) => {}
+    }
+    match result.try_into_mut() {
+        Ok(mut result) => {
+            result.truncate(result.len() - 1);
+            result.extend_from_slice(tail);
+            result.freeze()
+        }
+        Err(shared) => Bytes::from([&shared[..shared.len() - 1], tail].concat()),
     }
 }
+
+/// A result of this size is appended to where it is; a smaller one is copied for less.
+const IN_PLACE_BYTES: usize = 16 << 10;
 
 fn sealed_meta(result: &Bytes, config: &Config) -> Option<Bytes> {
     if config.disclosure == Disclosure::Anonymous {

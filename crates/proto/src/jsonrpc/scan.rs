@@ -312,7 +312,7 @@ fn skip_string(text: &[u8], mut at: usize) -> Result<usize> {
 }
 
 /// The end of the run of plain bytes: at a quote, a backslash, a control character or the end.
-fn plain_run(text: &[u8], from: usize) -> usize {
+pub(super) fn plain_run(text: &[u8], from: usize) -> usize {
     let mut at = from;
     // Keys, names and short texts end here; four words cost less than starting memchr.
     for _ in 0..4 {

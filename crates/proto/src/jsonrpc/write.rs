@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::envelope::{Call, Envelope, Note, Reply};
 use super::fault::Fault;
 use super::id::CallId;
+use super::scan::plain_run;
 
 /// Appends `value` as a JSON string, quotes included.
 pub fn string(value: &str, out: &mut Vec<u8>) {
@@ -14,13 +15,13 @@ pub fn string(value: &str, out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut copied = 0;
-    while let Some(run) = bytes[copied..].iter().position(|b| ESCAPE[usize::from(*b)] != 0) {
-        let at = copied + run;
+    loop {
+        let at = plain_run(bytes, copied);
         out.extend_from_slice(&bytes[copied..at]);
-        escape(bytes[at], out);
+        let Some(special) = bytes.get(at) else { break };
+        escape(*special, out);
         copied = at + 1;
     }
-    out.extend_from_slice(&bytes[copied..]);
     out.push(b'"');
 }
 
@@ -70,8 +71,7 @@ fn reply(reply: &Reply, out: &mut Vec<u8>) {
     match &reply.outcome {
         Ok(result) => {
             out.reserve(result.len() + 48);
-            head(reply.id.as_ref(), out);
-            out.extend_from_slice(b",\"result\":");
+            reply_start(reply.id.as_ref(), out);
             out.extend_from_slice(result);
         }
         Err(fault) => {
@@ -80,8 +80,17 @@ fn reply(reply: &Reply, out: &mut Vec<u8>) {
             self::fault(fault, out);
         }
     }
-    out.push(b'}');
+    out.extend_from_slice(REPLY_END);
 }
+
+/// What comes before the result of a reply. The result follows, and then [`REPLY_END`].
+pub fn reply_start(id: Option<&CallId>, out: &mut Vec<u8>) {
+    head(id, out);
+    out.extend_from_slice(b",\"result\":");
+}
+
+/// What comes after the result of a reply.
+pub const REPLY_END: &[u8] = b"}";
 
 fn head(id: Option<&CallId>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
