@@ -13,6 +13,7 @@
 //! * [`model`]: what params and results say, one set of types for all revisions.
 //! * [`era`]: what a revision changes, and nobody else knows.
 //! * [`session`]: the protocol on one link, as one value.
+//! * [`task`]: calls whose answer is fetched later.
 //! * [`finding`]: what a peer did wrong, told truthfully.
 //! * [`dialect`]: foreign wire forms, translated at the edge.
 //! * [`http`]: the rules of the HTTP bindings.
@@ -28,3 +29,4 @@ pub mod method;
 pub mod model;
 pub mod moment;
 pub mod session;
+pub mod task;

@@ -69,6 +69,16 @@ pub struct Limits {
     pub progress_per_second: u32,
     /// Log notes sent on one link per second. More are dropped and counted.
     pub log_per_second: u32,
+    /// Tasks of one principal, whatever their state. The next one is refused.
+    pub tasks_per_principal: usize,
+    /// Tasks of all principals together. The next one is refused.
+    pub tasks: usize,
+    /// Results kept for the tasks of one principal. A task whose result does not fit fails.
+    pub task_result_bytes: usize,
+    /// Files of one skill, its manifest included. More cannot be registered.
+    pub skill_files: usize,
+    /// All files of one skill. More cannot be registered.
+    pub skill_bytes: usize,
     /// What a child wrote to stderr last, kept for error reports.
     pub stderr_bytes: usize,
     /// Excerpts of foreign text in findings and errors.
@@ -108,6 +118,14 @@ pub struct Limits {
     pub read_idle_timeout: Duration,
     /// How long sealed request state can be redeemed.
     pub request_state_ttl: Duration,
+    /// How long a task is kept from its creation when the caller has no wish.
+    pub task_ttl: Duration,
+    /// The longest that a task is kept, whatever the caller wishes. Then it is stopped and forgotten.
+    pub task_ttl_max: Duration,
+    /// How often a task should be looked at: what we tell callers, and do when a server tells nothing.
+    pub task_poll_interval: Duration,
+    /// The least time between two looks at a task, whatever the server says.
+    pub task_poll_floor: Duration,
 }
 
 impl Limits {
@@ -143,6 +161,11 @@ impl Limits {
         pages: 1000,
         progress_per_second: 100, // what a screen can show
         log_per_second: 1000,     // a chatty server, not a loop that logs
+        tasks_per_principal: 128, // more than a person can follow
+        tasks: 1024,
+        task_result_bytes: 16 * MIB, // one of the largest frames, or many usual ones
+        skill_files: 512,            // what the extension advises
+        skill_bytes: 16 * MIB,       // what the extension advises
         stderr_bytes: 64 << 10,
         excerpt_bytes: 256,
         probe_timeout: Duration::from_secs(5), // half a second is too short for a container to start
@@ -162,6 +185,10 @@ impl Limits {
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
         read_idle_timeout: Duration::from_secs(45),   // three keep-alives missed
         request_state_ttl: Duration::from_secs(600),  // time for a person to answer
+        task_ttl: Duration::from_secs(600),
+        task_ttl_max: Duration::from_secs(86_400), // a night's work and a day to fetch it
+        task_poll_interval: Duration::from_secs(1), // what a person notices
+        task_poll_floor: Duration::from_millis(50),
     };
 }
 
@@ -186,5 +213,8 @@ const _: () = {
         "one lost keep-alive is no loss"
     );
     assert!(l.eof_grace.as_millis() < l.child_eof_grace.as_millis(), "we leave before we are told to");
+    assert!(l.task_ttl.as_secs() <= l.task_ttl_max.as_secs(), "what we choose is what we allow");
+    assert!(l.tasks_per_principal <= l.tasks, "one principal is one of all");
+    assert!(l.task_poll_floor.as_millis() <= l.task_poll_interval.as_millis(), "we keep our own floor");
     assert!(l.probe_timeout.as_secs() <= l.open_timeout.as_secs(), "the probe is part of opening");
 };

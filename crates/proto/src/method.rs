@@ -90,6 +90,9 @@ methods! {
     TasksResult Call Both "tasks/result";
     TasksList Call Both "tasks/list";
     TasksUpdate Call Client "tasks/update";
+    SkillsList Call Client "skills/list";
+    SkillsGet Call Client "skills/get";
+    DirectoryRead Call Client "resources/directory/read";
     Cancelled Note Both "notifications/cancelled";
     Progress Note Both "notifications/progress";
     Message Note Server "notifications/message";
@@ -111,10 +114,20 @@ impl Method {
         matches!(self, Self::SamplingCreateMessage | Self::RootsList | Self::ElicitationCreate)
     }
 
-    /// May a call of this method be answered with asks?
+    /// May a call of this method be answered with asks? Fetching the result of a task brings those of the
+    /// task, in the one revision that has it.
     #[must_use]
     pub fn may_ask(&self) -> bool {
-        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead | Self::TasksResult)
+    }
+
+    /// A call about a task that was made before.
+    #[must_use]
+    pub fn is_about_task(&self) -> bool {
+        matches!(
+            self,
+            Self::TasksGet | Self::TasksCancel | Self::TasksResult | Self::TasksList | Self::TasksUpdate
+        )
     }
 
     /// Does its result carry cache hints?
@@ -128,6 +141,9 @@ impl Method {
                 | Self::ResourcesList
                 | Self::ResourcesTemplatesList
                 | Self::ResourcesRead
+                | Self::SkillsList
+                | Self::SkillsGet
+                | Self::DirectoryRead
         )
     }
 

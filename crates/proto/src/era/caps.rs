@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::gates::{Elicitation, gates};
+use super::gates::{Elicitation, Tasks, gates};
 use super::revision::Revision;
 use crate::jsonrpc::object::Object;
 use crate::method::Method;
+use crate::model::task;
 use crate::session::event::Ask;
 
 /// What a server offers.
@@ -28,6 +29,10 @@ pub struct ServerCaps {
     pub logging: bool,
     /// Tasks, in either design.
     pub tasks: bool,
+    /// Skills.
+    pub skills: bool,
+    /// Skills, and their directories can be read.
+    pub directories: bool,
 }
 
 /// How far one of the lists goes.
@@ -57,6 +62,12 @@ pub struct ClientCaps {
     pub url: bool,
     /// Any extension.
     pub extensions: bool,
+    /// Tasks as an extension: a call may be answered with one.
+    pub tasks: bool,
+    /// 2025-11-25: sampling may be a task of the client's.
+    pub sampling_tasks: bool,
+    /// 2025-11-25: elicitation may be a task of the client's.
+    pub elicitation_tasks: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -76,6 +87,8 @@ struct WireServer {
 struct Extensions {
     #[serde(rename = "io.modelcontextprotocol/tasks")]
     tasks: Option<IgnoredAny>,
+    #[serde(rename = "io.modelcontextprotocol/skills")]
+    skills: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -85,6 +98,7 @@ struct WireClient {
     sampling: Option<WireSampling>,
     elicitation: Option<WireElicitation>,
     extensions: BTreeMap<String, IgnoredAny>,
+    tasks: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -106,13 +120,16 @@ impl ServerCaps {
     #[must_use]
     pub fn read(object: &[u8]) -> Self {
         let Object(wire) = serde_json::from_slice::<Object<WireServer>>(object).unwrap_or_default();
+        let extensions = wire.extensions.unwrap_or_default();
         Self {
             tools: wire.tools,
             prompts: wire.prompts,
             resources: wire.resources,
             completions: wire.completions.is_some(),
             logging: wire.logging.is_some(),
-            tasks: wire.tasks.is_some() || wire.extensions.is_some_and(|e| e.tasks.is_some()),
+            tasks: wire.tasks.is_some() || extensions.tasks.is_some(),
+            skills: extensions.skills.is_some(),
+            directories: extensions.skills.is_some_and(|skills| skills["directoryRead"] == true),
         }
     }
 
@@ -136,6 +153,8 @@ impl ServerCaps {
             | Method::TasksResult
             | Method::TasksList
             | Method::TasksUpdate => ("tasks", self.tasks),
+            Method::SkillsList | Method::SkillsGet => ("skills", self.skills),
+            Method::DirectoryRead => ("skills.directoryRead", self.directories),
             _ => return None,
         };
         (!there).then_some(name)
@@ -156,6 +175,13 @@ impl ClientCaps {
         let Object(wire) = serde_json::from_slice::<Object<WireClient>>(object).unwrap_or_default();
         let elicitation = wire.elicitation;
         let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
+        let tasks = |method: &Method| {
+            wire.tasks.as_ref().is_some_and(|tasks| {
+                tasks
+                    .pointer(&format!("/requests/{}", method.name()))
+                    .is_some_and(serde_json::Value::is_object)
+            })
+        };
         Self {
             roots: wire.roots.is_some(),
             sampling: wire.sampling.is_some(),
@@ -165,6 +191,9 @@ impl ClientCaps {
             form: elicitation.as_ref().is_some_and(|e| e.form.is_some() || !url),
             url,
             extensions: !wire.extensions.is_empty(),
+            tasks: wire.extensions.contains_key(task::EXTENSION),
+            sampling_tasks: tasks(&Method::SamplingCreateMessage),
+            elicitation_tasks: tasks(&Method::ElicitationCreate),
         }
     }
 
@@ -190,8 +219,23 @@ impl ClientCaps {
                 let able = self.form && gates.elicitation >= Elicitation::Form;
                 (!able).then(|| json!({"elicitation": {"form": {}}}))
             }
+            ref about if about.is_about_task() => {
+                let able = (self.sampling_tasks || self.elicitation_tasks) && gates.tasks == Tasks::Core;
+                (!able).then(|| json!({"tasks": {}}))
+            }
             _ => Some(json!({})),
         }
+    }
+
+    /// May an ask of this method be a task of the client's?
+    #[must_use]
+    pub fn may_be_task(&self, method: &Method, revision: Revision) -> bool {
+        let able = match method {
+            Method::SamplingCreateMessage => self.sampling_tasks,
+            Method::ElicitationCreate => self.elicitation_tasks,
+            _ => false,
+        };
+        able && gates(revision).tasks == Tasks::Core
     }
 
     /// The same for who is about to send it: context that was not offered is not wished for either. A
@@ -297,6 +341,26 @@ mod tests {
         assert_eq!(plain.lacks_to_send(&sample("thisServer"), Revision::V2025_06_18), None);
         let none = ClientCaps::default().lacks_to_send(&sample("thisServer"), Revision::LATEST_MODERN);
         assert_eq!(none, Some(serde_json::json!({"sampling": {}})));
+    }
+
+    /// TSKD-2, TSKE-19, TSKE-20: the two designs are declared apart, and neither speaks for the other.
+    #[test]
+    fn task_designs_are_declared_apart() {
+        let core = r#"{"tasks":{"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":1}}}}"#;
+        let core = ClientCaps::read(core.as_bytes());
+        assert!(core.sampling_tasks && !core.elicitation_tasks && !core.tasks);
+        assert!(core.may_be_task(&Method::SamplingCreateMessage, Revision::LATEST_LEGACY));
+        for (method, revision) in [
+            (Method::SamplingCreateMessage, Revision::LATEST_MODERN),
+            (Method::SamplingCreateMessage, Revision::V2025_06_18),
+            (Method::ElicitationCreate, Revision::LATEST_LEGACY),
+            (Method::RootsList, Revision::LATEST_LEGACY),
+        ] {
+            assert!(!core.may_be_task(&method, revision), "{method} {revision}");
+        }
+        let extension = ClientCaps::read(br#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"tasks":7}"#);
+        assert!(extension.tasks && !extension.sampling_tasks);
+        assert!(!extension.may_be_task(&Method::SamplingCreateMessage, Revision::LATEST_LEGACY));
     }
 
     /// BASE-29: the capability a method stands behind.

@@ -24,6 +24,9 @@ pub(super) fn has(method: &Method, revision: Revision) -> bool {
         | Method::SubscriptionsListen
         | Method::SubscriptionsAcknowledged
         | Method::TasksUpdate
+        | Method::SkillsList
+        | Method::SkillsGet
+        | Method::DirectoryRead
         | Method::Tasks => false,
         Method::ElicitationCreate => gates.elicitation != Elicitation::Absent,
         Method::ElicitationComplete => gates.elicitation == Elicitation::FormAndUrl,

@@ -79,11 +79,17 @@ impl Revision {
         fault
     }
 
-    /// The result as everyone reads it.
-    pub(crate) fn unseal(self, method: &Method, result: Bytes, config: &Config) -> Unsealed {
+    /// The result of a call with `params` as everyone reads it.
+    pub(crate) fn unseal(
+        self,
+        method: &Method,
+        params: Option<&Bytes>,
+        result: Bytes,
+        config: &Config,
+    ) -> Unsealed {
         match self.era() {
             Era::Legacy => legacy::unseal(result),
-            Era::Modern => modern::unseal(method, result, config),
+            Era::Modern => modern::unseal(method, params, result, config),
         }
     }
 

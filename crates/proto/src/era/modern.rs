@@ -8,6 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Unsealed;
+use super::caps::ClientCaps;
 use super::revision::{Era, Revision};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
@@ -19,6 +20,8 @@ use crate::method::{Kind, Method, Sender};
 use crate::session::config::{CacheScope, Config, Disclosure};
 use crate::session::event::{Ask, Asks, LogLevel};
 
+/// The type of a result that is a task.
+const TASK: &str = "task";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Does the method exist?
@@ -279,7 +282,7 @@ struct WireResult<'a> {
 }
 
 /// Done, or in need of input, or neither.
-pub(super) fn unseal(method: &Method, result: Bytes, config: &Config) -> Unsealed {
+pub(super) fn unseal(method: &Method, params: Option<&Bytes>, result: Bytes, config: &Config) -> Unsealed {
     let Ok(Object(wire)) = serde_json::from_slice::<Object<WireResult<'_>>>(&result) else {
         return Unsealed::Broken(Rule::ResultType);
     };
@@ -290,9 +293,19 @@ pub(super) fn unseal(method: &Method, result: Bytes, config: &Config) -> Unseale
         Some("input_required") => {
             read_asks(wire.input_requests, wire.request_state, config.limits.asks_per_round)
         }
+        // TSKE-3: tools only, whatever was declared.
+        Some(TASK) if *method != Method::ToolsCall => Unsealed::Broken(Rule::ResultType),
+        Some(TASK) if declares_tasks(params) => Unsealed::Done(result),
         Some(other) if config.result_types.iter().any(|known| **known == *other) => Unsealed::Done(result),
         Some(_) => Unsealed::Broken(Rule::ResultType),
     }
+}
+
+/// Does the call itself say that it may be answered with a task?
+fn declares_tasks(params: Option<&Bytes>) -> bool {
+    let meta = params.and_then(|params| member_of(params, Param::Meta.name()).ok().flatten());
+    let declared = meta.and_then(|meta| member_of(&meta, MetaKey::ClientCapabilities.name()).ok().flatten());
+    declared.is_some_and(|declared| ClientCaps::read(&declared).tasks)
 }
 
 fn read_asks(requests: Option<&RawValue>, state: Option<Box<str>>, max: usize) -> Unsealed {

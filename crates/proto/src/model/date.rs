@@ -27,6 +27,32 @@ pub fn is_iso_8601(text: &str) -> bool {
     is_date(text) || split(text).is_some_and(|(date, time)| is_date(date) && is_time(time, Offset::Optional))
 }
 
+/// So many milliseconds after the start of 1970 in UTC, after RFC 3339.
+#[must_use]
+pub fn date_time(unix_ms: u64) -> String {
+    let (seconds, ms) = (unix_ms / 1000, unix_ms % 1000);
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// The date so many days after 1970-01-01.
+///
+/// Years begin in March here, so that the leap day is the last of its year; four hundred of them, an
+/// age, always have the same number of days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    const DAYS_OF_AGE: u64 = 146_097;
+    // From 0000-03-01 to 1970-01-01.
+    let days = days + 719_468;
+    let (age, day) = (days / DAYS_OF_AGE, days % DAYS_OF_AGE);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (age * 400 + year + next, month, day)
+}
+
 #[derive(PartialEq)]
 enum Offset {
     Required,
@@ -83,6 +109,22 @@ fn days(year: u32, month: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn written_dates_are_right_around_leap_days_and_centuries() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.007Z"),
+            (951_782_399, "2000-02-28T23:59:59.007Z"),
+            (951_782_400, "2000-02-29T00:00:00.007Z"),
+            (951_868_800, "2000-03-01T00:00:00.007Z"),
+            (1_709_164_800, "2024-02-29T00:00:00.007Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.007Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.007Z"),
+        ] {
+            assert_eq!(date_time(seconds * 1000 + 7), text);
+            assert!(is_date_time(text));
+        }
+    }
 
     #[test]
     fn dates_and_times() {

@@ -242,7 +242,7 @@ impl Session {
             Err(fault) => return self.settle(ticket, Outcome::Fault(fault)),
         };
         let revision = pending.revision.unwrap_or(Revision::LATEST_LEGACY);
-        match revision.unseal(&pending.method, result, &self.config) {
+        match revision.unseal(&pending.method, pending.params.as_ref(), result, &self.config) {
             Unsealed::Done(result) => {
                 let result = if pending.rounds > 0 { uncacheable(&pending.method, result) } else { result };
                 self.settle(ticket, Outcome::Done(result));
