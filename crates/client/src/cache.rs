@@ -105,6 +105,8 @@ impl Cache {
                         .as_ref()
                         .is_some_and(|kept| kept.starts_with(&**uri) || uri.starts_with(&**kept)))
             }
+            // What is asked of a task is never kept.
+            Change::Task { .. } => true,
         });
     }
 

@@ -65,7 +65,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallib
 impl<H: Host> Endpoint<H> {
     /// An endpoint for `host`.
     pub fn new(host: H, options: Options) -> Self {
-        let config = Arc::clone(host.config());
+        let config = Arc::clone(host.config(None));
         let legacy = match config.revisions.newest(Era::Legacy) {
             Some(_) => options.legacy,
             None => LegacyServing::Off,
@@ -142,7 +142,7 @@ where
         }
         Admission::End { .. } => legacy::end(shared, parts.headers, principal.as_ref()),
         Admission::Post { accepts, .. } => {
-            let body = match read_body(body, &shared.host.config().limits).await {
+            let body = match read_body(body, &shared.host.config(None).limits).await {
                 Ok(body) => body,
                 Err(unread) => {
                     let (status, why) = unread.status();
@@ -182,21 +182,21 @@ async fn modern<H: Host>(
     let service = shared.service(principal.as_ref());
     let Decoded::One(Ok(Envelope::Call(call)), _) = &decoded else {
         // What is no call is a note: replies and batches were refused.
-        Exchange::new(decoded, &shared.host, service).note().await;
+        Exchange::new(decoded, &shared.host, service, principal.as_ref()).note().await;
         return Answer::on(parts.headers).status(StatusCode::ACCEPTED);
     };
     if let Err(refusal) = agreed(call, &parts.headers, shared) {
         let id = Some(call.id.clone());
         return Answer::on(parts.headers)
-            .disagreement(id, &refusal, |requested| unsupported(requested, shared.host.config()));
+            .disagreement(id, &refusal, |requested| unsupported(requested, shared.host.config(None)));
     }
     let answer = Answer::on(parts.headers);
-    Exchange::new(decoded, &shared.host, service).answer(answer, accepts).await
+    Exchange::new(decoded, &shared.host, service, principal.as_ref()).answer(answer, accepts).await
 }
 
 /// A POST that no era serves. The fault tells what would be served.
 fn undecided<H: Host>(shared: &Shared<H>, parts: Parts, body: &Bytes, why: Undecided) -> Response<Body> {
-    let config = shared.host.config();
+    let config = shared.host.config(None);
     let id = match cardan_proto::jsonrpc::envelope::decode(body, config.strictness, &config.limits) {
         Decoded::One(Ok(Envelope::Call(call)), _) => Some(call.id),
         _ => None,

@@ -200,7 +200,7 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
         let why = "accept must admit text/event-stream";
         return Answer::on(parts.headers).bad(StatusCode::NOT_ACCEPTABLE, why);
     }
-    let limits = &shared.host.config().limits;
+    let limits = &shared.host.config(None).limits;
     let named = single_text(&X_CLIENT_ID, &parts.headers).ok().flatten().map(Box::from);
     let name: Box<str> = match (named, SessionId::mint()) {
         (Some(name), _) => name,
@@ -216,8 +216,8 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     write_event(&mut opening, Some("endpoint"), None, None, format!("{messages}?{QUERY}{name}").as_bytes());
     let link = StreamLink { inlet, waiting: VecDeque::new(), bytes: 0, put: 0 };
     let service = shared.service(principal.as_ref());
-    let (driver, peer) = Driver::new(link, service, Arc::clone(shared.host.config()));
-    shared.host.joined(peer);
+    let (driver, peer) = Driver::new(link, service, Arc::clone(shared.host.config(principal.as_ref())));
+    shared.host.joined(peer, principal.as_ref());
     Answer::on(parts.headers).lane(Stream {
         driver: Box::new(driver),
         opening: Bytes::from(opening),
@@ -253,7 +253,7 @@ where
         return answer
             .bad(StatusCode::NOT_FOUND, "no such stream, open one first and post to the address it names");
     };
-    let limits = &shared.host.config().limits;
+    let limits = &shared.host.config(None).limits;
     match read_body(body, limits).await.map(|body| inlet.put(body, limits.calls_inbound)) {
         Ok(true) => {
             let mut response = answer.status(StatusCode::ACCEPTED);

@@ -84,7 +84,7 @@ const SCHEDULED: u8 = 3;
 impl<S: Service> Hub<S> {
     /// A session that has not been opened yet, and the handle to tell it of changes.
     pub(crate) fn new<H: Host<Service = S>>(host: &H, principal: Option<Arc<str>>) -> (Arc<Self>, Peer) {
-        let config = host.config();
+        let config = host.config(principal.as_ref());
         let lanes = Lanes::new(&config.limits);
         let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(config));
         let now = Instant::now();

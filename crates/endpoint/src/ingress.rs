@@ -139,7 +139,7 @@ pub(crate) fn understand<H: Host>(
     session: SessionHeader<'_>,
     shared: &Shared<H>,
 ) -> Result<Meaning, Meaningless> {
-    let config = shared.host.config();
+    let config = shared.host.config(None);
     let decoded = envelope::decode(body, config.strictness, &config.limits);
     let markers = Marks::of(&decoded);
     let allowed = markers.version.is_none() && may_batch(headers, session);
@@ -240,14 +240,14 @@ pub(crate) fn agreed<H: Host>(
         meta,
         params: mirrored.as_deref().zip(arguments.as_ref()),
     };
-    let revisions = shared.host.config().revisions;
+    let revisions = shared.host.config(None).revisions;
     let serves = |date: &str| match Revision::parse(date) {
         Some(revision) if revision.era() == Era::Modern && revisions.has(revision) => Offered::Yes,
         _ => Offered::No,
     };
     let offers = |method: &Method| {
         let known = version.as_deref().and_then(Revision::parse).is_some_and(|revision| revision.has(method));
-        if known && shared.host.config().server_caps().lacks(method).is_none() {
+        if known && shared.host.config(None).server_caps().lacks(method).is_none() {
             Offered::Yes
         } else {
             Offered::No
@@ -261,8 +261,8 @@ pub(crate) fn legacy_version<H: Host>(headers: &HeaderMap, shared: &Shared<H>) -
     match single_text(&MCP_PROTOCOL_VERSION, headers) {
         Ok(None) => Ok(()),
         Ok(Some(date)) => {
-            let served =
-                Revision::parse(date).is_some_and(|revision| shared.host.config().revisions.has(revision));
+            let served = Revision::parse(date)
+                .is_some_and(|revision| shared.host.config(None).revisions.has(revision));
             if served {
                 Ok(())
             } else {

@@ -50,7 +50,7 @@ pub(crate) async fn post<H: Host>(
         };
     }
     match hub.post(decoded) {
-        Ok(posted) => reply(posted, answer, accepts, &shared.host.config().limits).await,
+        Ok(posted) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
         Err(NotTaken::Over) => Missing::Unknown.answer(answer),
         Err(NotTaken::TooMany) => {
             busy(answer, StatusCode::TOO_MANY_REQUESTS, "too many open calls in this session")
@@ -66,18 +66,18 @@ async fn open<H: Host>(
     accepts: Accepts,
     principal: Option<Arc<str>>,
 ) -> Response<Body> {
-    let (hub, peer) = Hub::new(&shared.host, principal);
+    let (hub, peer) = Hub::new(&shared.host, principal.clone());
     let Ok(posted) = hub.post(decoded) else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
     let answer = if hub.revision().is_some() {
         let Some(id) = shared.sessions.insert(hub) else {
             return busy(answer, StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
         };
-        shared.host.joined(peer);
+        shared.host.joined(peer, principal.as_ref());
         answer.session(id.header())
     } else {
         answer
     };
-    reply(posted, answer, accepts, &shared.host.config().limits).await
+    reply(posted, answer, accepts, &shared.host.config(None).limits).await
 }
 
 /// Waits for the first thing there is to say. The reply alone is said as it is, all else as events.

@@ -37,7 +37,7 @@ impl Listener {
 
     /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time.
     pub async fn serve<H: Host>(self, endpoint: Endpoint<H>, stop: impl Future<Output = ()>) {
-        let limits = endpoint.host().config().limits.clone();
+        let limits = endpoint.host().config(None).limits.clone();
         let server = Arc::new(Server::new(&limits));
         let (stopping, told) = watch::channel(());
         let room = Arc::new(Semaphore::new(limits.connections));

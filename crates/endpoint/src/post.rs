@@ -127,12 +127,17 @@ pub(crate) struct Exchange<S: Service> {
 }
 
 impl<S: Service> Exchange<S> {
-    pub(crate) fn new<H: Host<Service = S>>(decoded: Decoded, host: &H, service: Arc<S>) -> Self {
+    pub(crate) fn new<H: Host<Service = S>>(
+        decoded: Decoded,
+        host: &H,
+        service: Arc<S>,
+        principal: Option<&Arc<str>>,
+    ) -> Self {
         let listens = matches!(&decoded, Decoded::One(Ok(Envelope::Call(call)), _) if call.method == Method::SubscriptionsListen);
-        let config = host.config();
+        let config = host.config(principal);
         let (driver, peer) = Driver::new(PostLink::new(decoded), service, Arc::clone(config));
         if listens {
-            host.joined(peer);
+            host.joined(peer, principal);
         }
         Self { driver: Box::new(driver), pulse: Pulse::new(config.limits.keep_alive_interval) }
     }

@@ -51,14 +51,14 @@ pub trait Host: Send + Sync + 'static {
     /// The side it plays.
     type Service: Service;
 
-    /// How its sessions are set up.
-    fn config(&self) -> &Arc<Config>;
+    /// How its sessions with one principal are set up; nothing: with whoever it may be.
+    fn config(&self, principal: Option<&Arc<str>>) -> &Arc<Config>;
 
-    /// Its side towards one principal; nothing: towards whoever it may be.
+    /// Its side towards one principal.
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Self::Service>;
 
     /// There is a link whose peer wants to hear of changes and of the end.
-    fn joined(&self, peer: Peer);
+    fn joined(&self, peer: Peer, principal: Option<&Arc<str>>);
 
     /// No more links will come: those that joined end when what runs there is done.
     fn close(&self, reason: &'static str) {

@@ -10,6 +10,8 @@ use cardan_proto::era::Revisions;
 use cardan_proto::finding::Strictness;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::resource::ResourceContents;
+use cardan_proto::model::task;
+use cardan_proto::model::tool::{TaskSupport, ToolExecution};
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::model::{Implementation, Prompt, PromptMessage, Resource, ResourceTemplate, Tool};
 use cardan_proto::session::config::{CacheHint, Config, Role};
@@ -21,6 +23,7 @@ use crate::registry::Registry;
 use crate::seal::Sealer;
 use crate::server::{Observer, Server};
 use crate::stop::Stop;
+use crate::tasks::Support;
 use crate::tools::{Registered, RunTool, ToolFn};
 
 /// How many entries a page of a list has, unless told otherwise.
@@ -35,6 +38,8 @@ pub enum Kind {
     Resources,
     /// Prompts.
     Prompts,
+    /// Calls of tools that run as tasks.
+    Tasks,
 }
 
 /// A server in the making.
@@ -115,6 +120,22 @@ impl Builder {
         let name = tool.name.clone();
         self.registry.tools.put(&name, Registered::dynamic(tool, function)?);
         Ok(self)
+    }
+
+    /// Whether calls of a tool that was added before may, must or cannot run as tasks: then they are
+    /// answered at once, and the result is fetched later. Without this, they cannot.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tool: a mistake in the program.
+    pub fn task_support(mut self, tool: &str, support: TaskSupport) -> Self {
+        let registered = self.registry.tools.get(tool).expect("the tool is added before");
+        let mut changed = registered.clone();
+        let mut described = (*changed.tool).clone();
+        described.execution = Some(ToolExecution { task_support: Some(support) });
+        changed.tool = Arc::new(described);
+        self.registry.tools.put(tool, changed);
+        self
     }
 
     /// A resource, read by an async function.
@@ -229,7 +250,13 @@ impl Builder {
     /// The server.
     pub fn build(self) -> Server {
         let identity = Bytes::from(json!(self.identity).to_string());
-        let capabilities = Bytes::from(self.capabilities().to_string());
+        let capabilities = self.capabilities();
+        let anonymous = self.offers_tasks().then(|| {
+            let mut capabilities = capabilities.clone();
+            capabilities["tasks"].as_object_mut().map(|tasks| tasks.remove("list"));
+            Bytes::from(capabilities.to_string())
+        });
+        let capabilities = Bytes::from(capabilities.to_string());
         let config = Config {
             instructions: self.instructions.map(|text| Bytes::from(json!(text).to_string())),
             revisions: self.revisions,
@@ -241,7 +268,8 @@ impl Builder {
         };
         let ttl = config.limits.request_state_ttl;
         let sealer = self.seal_key.map_or_else(|| Sealer::random(ttl), |key| Sealer::with_key(&key, ttl));
-        Server::new(config, self.registry, sealer, self.page_size, self.observer)
+        let anonymous = anonymous.map(|capabilities| Config { capabilities, ..config.clone() });
+        Server::new(config, anonymous, self.registry, sealer, self.page_size, self.observer)
     }
 
     /// What is registered is what is advertised.
@@ -263,6 +291,16 @@ impl Builder {
         if self.logging {
             capabilities["logging"] = json!({});
         }
+        if self.offers_tasks() {
+            let requests = json!({ "tools": { "call": {} } });
+            capabilities["tasks"] = json!({ "list": {}, "cancel": {}, "requests": requests });
+            capabilities["extensions"][task::EXTENSION] = json!({});
+        }
         capabilities
+    }
+
+    fn offers_tasks(&self) -> bool {
+        let supports = |tool: &Registered| tool.support() != Support::Forbidden;
+        self.declared.contains(&Kind::Tasks) || self.registry.tools.iter().any(supports)
     }
 }

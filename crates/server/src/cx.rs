@@ -1,21 +1,23 @@
 //! What a handler of ours holds: progress, log notes, and answers to its asks.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::era::{Era, Revision};
-use cardan_proto::jsonrpc::envelope::{Call, Param};
+use cardan_proto::jsonrpc::envelope::{Call, MetaKey, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
 use cardan_proto::model::roots::{ListRootsResult, Root};
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
 use cardan_proto::model::{CallToolResult, Flaw, Form, Meta};
-use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Change, LogLevel};
+use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Change, LogLevel, Progress};
 use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::Peer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -23,6 +25,7 @@ use serde_json::json;
 use crate::seal::Held;
 use crate::server::Server;
 use crate::stop::Stop;
+use crate::tasks::{Seat, related};
 
 /// The context of one running call. Cheap to clone.
 ///
@@ -40,6 +43,8 @@ pub struct Cx {
     /// Answers of all rounds so far, and how many rounds there were.
     answers: Option<Arc<Answers>>,
     rounds: usize,
+    /// There when the call is, or may become, a task.
+    seat: Option<Arc<Seat>>,
 }
 
 /// How work that failed is told.
@@ -59,7 +64,9 @@ impl Cx {
         principal: Option<Arc<str>>,
     ) -> Result<Self, Fault> {
         let Called { call, answers, capabilities, .. } = called;
-        let mut cx = Self { run, server, call, principal, capabilities, answers: None, rounds: 0 };
+        let (answers_so_far, rounds, seat) = (None, 0, None);
+        let mut cx =
+            Self { run, server, call, principal, capabilities, answers: answers_so_far, rounds, seat };
         if let Some(answers) = answers {
             cx.take_answers(answers)?;
         }
@@ -104,7 +111,8 @@ impl Cx {
 
     /// The modern era keeps nothing here between two rounds: what is known so far goes along, sealed.
     fn seal(&self, mut asks: Asks) -> Result<Asks, Fault> {
-        if self.revision().era() == Era::Legacy {
+        // A task is asked where it stands: nothing has to be carried.
+        if self.revision().era() == Era::Legacy || self.is_task() {
             return Ok(asks);
         }
         if self.rounds >= self.server.limits().ask_rounds {
@@ -120,6 +128,66 @@ impl Cx {
         let held = Held { answers, asked, rounds: self.rounds + 1 };
         asks.state = Some(self.server.sealer().seal(held, &self.call, self.principal())?);
         Ok(asks)
+    }
+
+    /// For a call that may become a task.
+    pub(crate) fn seated(mut self) -> Self {
+        self.seat = Some(Arc::default());
+        self
+    }
+
+    pub(crate) fn become_task(&self, id: &str) {
+        if let Some(seat) = &self.seat {
+            seat.take(id);
+        }
+    }
+
+    /// The same with more answers, after one more round.
+    pub(crate) fn answered(&self, answers: Answers) -> Self {
+        let mut all = self.answers.as_deref().cloned().unwrap_or_default();
+        all.extend(answers);
+        Self { answers: Some(Arc::new(all)), rounds: self.rounds + 1, ..self.clone() }
+    }
+
+    /// May the client of this call be asked this, once more?
+    pub(crate) fn may_ask(&self, asks: &Asks) -> Result<(), Fault> {
+        let limits = self.server.limits();
+        if self.rounds >= limits.ask_rounds || asks.entries.len() > limits.asks_per_round {
+            return Err(Fault::internal("the task asked for input too often"));
+        }
+        let client = self.client();
+        let lacking = asks.entries.iter().find_map(|(_, ask)| client.lacks_to_send(ask, self.revision()));
+        lacking.map_or(Ok(()), |required| Err(Fault::missing_capability(&required)))
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.run.peer()
+    }
+
+    pub(crate) fn principal_owned(&self) -> Option<Arc<str>> {
+        self.principal.clone()
+    }
+
+    fn task(&self) -> Option<&str> {
+        self.seat.as_ref()?.task()
+    }
+
+    /// Does the work run as a task, with its caller answered already?
+    #[must_use]
+    pub fn is_task(&self) -> bool {
+        self.task().is_some()
+    }
+
+    /// From here on the work runs as a task, if the tool supports tasks and the caller can have one. What is
+    /// asked before is asked before the task begins; what is asked after is asked by the task. Without
+    /// this, a call becomes a task where it first has to wait.
+    pub async fn begin_task(&self) {
+        // Whoever polls a call that may become a task makes it one when it waits, and polls again.
+        std::future::poll_fn(|_| match &self.seat {
+            Some(seat) if seat.task().is_none() => Poll::Pending,
+            _ => Poll::Ready(()),
+        })
+        .await;
     }
 
     fn principal(&self) -> &str {
@@ -152,9 +220,35 @@ impl Cx {
         raw.and_then(|raw| serde_json::from_slice(&raw).ok()).unwrap_or_default()
     }
 
-    /// Tells the caller how far the work is. Must increase.
+    /// Tells the caller how far the work is. Must increase. A task says the message when it is looked at.
     pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
-        self.run.progress(progress, total, message);
+        match self.task() {
+            None => self.run.progress(progress, total, message),
+            Some(task) => self.progress_of_task(task, Progress { progress, total, message: None }, message),
+        }
+    }
+
+    fn progress_of_task(&self, task: &str, progress: Progress, message: Option<&str>) {
+        if let Some(message) = message {
+            self.server.desk().with(|store, now| {
+                if let Some(held) = store.own(task) {
+                    held.life.say(message, now);
+                }
+            });
+        }
+        // TSKE-16: a modern task is looked at, and tells nothing by itself. A legacy one keeps its token.
+        let token = self.call.params.meta(MetaKey::ProgressToken);
+        let token = token.and_then(|raw| serde_json::from_slice::<serde_json::Value>(&raw).ok());
+        if let (Era::Legacy, Some(token)) = (self.revision().era(), token) {
+            let mut params = json!({ "progressToken": token, "progress": progress.progress });
+            if let Some(total) = progress.total {
+                params["total"] = json!(total);
+            }
+            if let Some(message) = message {
+                params["message"] = json!(message);
+            }
+            self.run.peer().note(Method::Progress, Some(tied(params, task)));
+        }
     }
 
     /// Lets the caller go: it comes back for the answer after `retry`, and nothing is lost meanwhile. For long
@@ -169,7 +263,11 @@ impl Cx {
         if let Some(logger) = logger {
             params["logger"] = json!(logger);
         }
-        self.run.log(level, Bytes::from(params.to_string()));
+        match (self.task(), self.revision().era()) {
+            (None, _) => self.run.log(level, Bytes::from(params.to_string())),
+            (Some(task), Era::Legacy) => self.run.peer().log(level, tied(params, task)),
+            (Some(_), Era::Modern) => {}
+        }
     }
 
     /// Tells those who listen that something changed.
@@ -192,7 +290,7 @@ impl Cx {
     pub fn visit(&self, name: &str, url: &UrlAsk) -> Result<ElicitResult, Stop> {
         let mut url = url.clone();
         if self.revision().era() == Era::Legacy && url.elicitation_id.is_none() {
-            url.elicitation_id = Some(visit_id()?);
+            url.elicitation_id = Some(unguessable()?);
         }
         let params = sound(ElicitParams::from(url), ElicitParams::check)?;
         self.need(name, Method::ElicitationCreate, Some(&params))
@@ -255,11 +353,18 @@ fn sound<P>(params: P, check: impl FnOnce(&P) -> Vec<Flaw>) -> Result<P, Stop> {
     }
 }
 
-/// A name for a visit, which 2025-11-25 requires: nobody can guess it.
-fn visit_id() -> Result<String, Stop> {
+/// A name that nobody can guess: 128 random bits.
+pub(crate) fn unguessable() -> Result<String, orion::errors::UnknownCryptoError> {
     let mut id = [0; 16];
     orion::util::secure_rand_bytes(&mut id)?;
     Ok(URL_SAFE_NO_PAD.encode(id))
+}
+
+/// Params of a note that belongs to a task.
+fn tied(mut params: serde_json::Value, task: &str) -> Bytes {
+    let (key, value) = related(task);
+    params["_meta"] = json!({ key: value });
+    Bytes::from(params.to_string())
 }
 
 /// Data for a log note. What cannot be written is said to be so, instead of ending its call.

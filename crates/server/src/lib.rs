@@ -17,6 +17,7 @@ mod router;
 mod seal;
 mod server;
 mod stop;
+mod tasks;
 pub mod tools;
 
 pub use cx::Cx;

@@ -24,6 +24,7 @@ use crate::cx::Cx;
 use crate::lower;
 use crate::registry::{Registry, Shelf};
 use crate::server::Server;
+use crate::tasks::{Counter, Job, Way, way};
 
 /// A server at one link, for one principal.
 #[derive(Debug)]
@@ -46,15 +47,27 @@ impl Router {
         let name = params
             .text(Param::Name)
             .ok_or_else(|| Fault::invalid_params("params.name: the tool's name, a string"))?;
-        let tool = self.server.registry().tools.get(&name).map(|tool| Arc::clone(&tool.run));
         let tool =
+            self.server.registry().tools.get(&name).map(|tool| (Arc::clone(&tool.run), tool.support()));
+        let (tool, support) =
             tool.ok_or_else(|| Fault::invalid_params(format!("unknown tool: {name}; see tools/list")))?;
         let arguments = params.get(Param::Arguments);
         if arguments.as_ref().is_some_and(|raw| raw.first() != Some(&b'{')) {
             return Err(Fault::invalid_params("params.arguments: not an object"));
         }
+        let way = if self.server.offers_tasks() { way(&called, support)? } else { Way::Plain };
         let cx = self.cx(run, called)?;
-        Ok(tool.run(arguments, cx))
+        match way {
+            Way::Plain => Ok(tool.run(arguments, cx)),
+            Way::Core(ttl) => {
+                let answer = Job { tool, arguments, cx: cx.seated() }.into_core_task(ttl)?;
+                Ok(Box::pin(std::future::ready(answer)))
+            }
+            Way::Extension(support) => {
+                let job = Job { tool, arguments, cx: cx.seated() };
+                Ok(Box::pin(job.into_extension_task(support)))
+            }
+        }
     }
 
     fn read(&self, run: CallCx, called: Called) -> Result<Handler<Answer>, Fault> {
@@ -164,6 +177,9 @@ impl Service for Router {
             | Method::ResourcesList
             | Method::ResourcesTemplatesList
             | Method::PromptsList => self.list(&called).map(done),
+            ref about if about.is_about_task() => {
+                Counter { server: &self.server, principal: &self.principal }.serve(called)
+            }
             ref other => Err(Fault::method_not_found(other.name())),
         };
         handled.unwrap_or_else(|fault| Box::pin(std::future::ready(Answer::Fault(fault))))
@@ -194,11 +210,11 @@ fn climbs(uri: &str) -> bool {
     is_file && plain.split(['/', '\\']).any(|step| matches!(step, "." | ".."))
 }
 
-fn decode<'a, T: serde::Deserialize<'a>>(call: &'a Call) -> Result<T, Fault> {
+pub(crate) fn decode<'a, T: serde::Deserialize<'a>>(call: &'a Call) -> Result<T, Fault> {
     call.params.decode().map_err(|error| Fault::invalid_params(format!("params: {error}")))
 }
 
-fn encode<T: Serialize>(result: &T) -> Result<Bytes, Fault> {
+pub(crate) fn encode<T: Serialize>(result: &T) -> Result<Bytes, Fault> {
     serde_json::to_vec(result).map(Bytes::from).map_err(|_| Fault::internal("the result cannot be written"))
 }
 
@@ -214,7 +230,7 @@ fn cursor(last: &str) -> Cursor {
     Cursor(URL_SAFE_NO_PAD.encode(last))
 }
 
-fn bad_cursor() -> Fault {
+pub(crate) fn bad_cursor() -> Fault {
     Fault::invalid_params(
         "params.cursor: not one of ours, or the list has changed; start from the first page",
     )

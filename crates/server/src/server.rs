@@ -25,6 +25,7 @@ use crate::registry::Registry;
 use crate::router::Router;
 use crate::seal::Sealer;
 use crate::stop::Stop;
+use crate::tasks::Desk;
 use crate::tools::{Registered, ToolFn};
 
 /// A server. Cheap to clone; serves any number of links at once.
@@ -46,7 +47,11 @@ pub struct Server(Arc<Inner>);
 struct Inner {
     config: Arc<Config>,
     registry: RwLock<Registry>,
-    links: Mutex<Vec<Peer>>,
+    /// The same for those who come without a principal, where that makes a difference.
+    anonymous: Arc<Config>,
+    links: Mutex<Vec<(Peer, Option<Arc<str>>)>>,
+    /// The tasks, if calls can be tasks.
+    desk: Option<Desk>,
     sealer: Sealer,
     page_size: usize,
     observer: Option<Observer>,
@@ -63,14 +68,18 @@ impl Server {
 
     pub(crate) fn new(
         config: Config,
+        anonymous: Option<Config>,
         registry: Registry,
         sealer: Sealer,
         page_size: usize,
         observer: Option<Observer>,
     ) -> Self {
+        // Only a server that offers tasks has something to hide from strangers.
+        let desk = anonymous.as_ref().map(|config| Desk::new(&config.limits));
         let config = Arc::new(config);
-        let links = Mutex::new(Vec::new());
-        Self(Arc::new(Inner { config, registry: RwLock::new(registry), links, sealer, page_size, observer }))
+        let anonymous = anonymous.map_or_else(|| Arc::clone(&config), Arc::new);
+        let (registry, links) = (RwLock::new(registry), Mutex::new(Vec::new()));
+        Self(Arc::new(Inner { config, anonymous, registry, links, desk, sealer, page_size, observer }))
     }
 
     /// Serves one link to its end, and tells why it ended.
@@ -78,10 +87,12 @@ impl Server {
         self.serve_as(link, None).await
     }
 
-    /// The same for a known principal: what it is asked and what it holds is bound to it.
+    /// The same for a known principal: what it is asked and what it holds, its tasks included, is bound to
+    /// it. Tasks of those without a principal are found by whoever knows their names, and not listed.
     pub async fn serve_as<L: Link + Unpin>(&self, link: L, principal: Option<Arc<str>>) -> Cause {
-        let (driver, peer) = Driver::new(link, self.service(principal.as_ref()), Arc::clone(self.config()));
-        self.joined(peer);
+        let (service, config) = (self.service(principal.as_ref()), self.config(principal.as_ref()));
+        let (driver, peer) = Driver::new(link, service, Arc::clone(config));
+        self.joined(peer, principal.as_ref());
         driver.await
     }
 
@@ -179,10 +190,21 @@ impl Server {
         }
     }
 
-    /// Ends every link when what runs there is done.
+    /// Ends every link when what runs there is done, and stops all tasks.
     pub fn close(&self, reason: &'static str) {
+        if let Some(desk) = &self.0.desk {
+            desk.close();
+        }
         for peer in self.peers() {
             peer.close(reason);
+        }
+    }
+
+    /// Stops all tasks and waits until their handlers are gone.
+    pub async fn stop_tasks(&self) {
+        if let Some(desk) = &self.0.desk {
+            desk.close();
+            desk.closed().await;
         }
     }
 
@@ -218,31 +240,48 @@ impl Server {
         change(&mut self.0.registry.write().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub(crate) fn offers_tasks(&self) -> bool {
+        self.0.desk.is_some()
+    }
+
+    pub(crate) fn desk(&self) -> &Desk {
+        self.0.desk.as_ref().expect("only calls of a server that offers tasks come here")
+    }
+
+    /// Tells those of one principal, on every link, that something changed.
+    pub(crate) fn tell(&self, whom: &Option<Arc<str>>, change: &Change) {
+        let links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
+        for (peer, _) in links.iter().filter(|(_, principal)| principal == whom) {
+            peer.change(change.clone());
+        }
+    }
+
     fn peers(&self) -> Vec<Peer> {
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.iter().map(|(peer, _)| peer.clone()).collect()
     }
 }
 
 impl Host for Server {
     type Service = Router;
 
-    fn config(&self) -> &Arc<Config> {
-        &self.0.config
+    fn config(&self, principal: Option<&Arc<str>>) -> &Arc<Config> {
+        if principal.is_some() { &self.0.config } else { &self.0.anonymous }
     }
 
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Router> {
         Arc::new(Router::new(self.clone(), principal.cloned()))
     }
 
-    fn joined(&self, peer: Peer) {
+    fn joined(&self, peer: Peer, principal: Option<&Arc<str>>) {
         let mut links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
         // Swept when the list would grow, so that joining stays cheap however many links there are.
         if links.len() == links.capacity() {
-            links.retain(|peer| !peer.is_closed());
+            links.retain(|(peer, _)| !peer.is_closed());
             let live = links.len();
             links.reserve(live.max(16));
         }
-        links.push(peer);
+        links.push((peer, principal.cloned()));
     }
 
     fn close(&self, reason: &'static str) {

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::cx::{Cx, Failure};
 use crate::output::{Members, ToolOutput, schema_of};
 use crate::stop::Stop;
+use crate::tasks::Support;
 
 /// A registered tool: what is announced, and what runs.
 #[derive(Clone)]
@@ -43,6 +44,13 @@ impl Registered {
         let mut tool = Tool::new(name, F::input()).with_description(description);
         tool.output_schema = F::output();
         Self::new(tool, Arc::new(Typed::new(function)))
+    }
+}
+
+impl Registered {
+    /// Can a call be a task?
+    pub(crate) fn support(&self) -> Support {
+        Support::of(&self.tool)
     }
 }
 

@@ -226,6 +226,7 @@ fn interest(rng: &mut Rng) -> Interest {
         prompts: rng.percent(30),
         resources: rng.percent(30),
         uris: uris.iter().map(|uri| (*uri).into()).collect(),
+        tasks: Vec::new(),
     }
 }
 

@@ -15,6 +15,12 @@ use super::result::ResultType;
 /// The id of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
+/// The client capabilities that the extension needs, for the fault that misses them.
+#[must_use]
+pub fn required() -> serde_json::Value {
+    serde_json::json!({ "extensions": { EXTENSION: {} } })
+}
+
 open_enum! {
     /// Where a task stands.
     TaskStatus {

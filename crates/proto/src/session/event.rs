@@ -244,6 +244,13 @@ pub enum Change {
     Resources,
     /// One resource.
     Resource(Box<str>),
+    /// One task, as an extension.
+    Task {
+        /// Names it.
+        id: Box<str>,
+        /// Its whole state: a JSON object.
+        state: Bytes,
+    },
 }
 
 impl Change {
@@ -255,6 +262,7 @@ impl Change {
             Self::Prompts => Method::PromptsListChanged,
             Self::Resources => Method::ResourcesListChanged,
             Self::Resource(_) => Method::ResourcesUpdated,
+            Self::Task { .. } => Method::Tasks,
         }
     }
 }
@@ -270,6 +278,8 @@ pub struct Interest {
     pub resources: bool,
     /// In these resources.
     pub uris: Vec<Box<str>>,
+    /// In these tasks, where they are an extension. What happens to them comes as notes.
+    pub tasks: Vec<Box<str>>,
 }
 
 impl Interest {
@@ -281,6 +291,7 @@ impl Interest {
             Change::Prompts => self.prompts,
             Change::Resources => self.resources,
             Change::Resource(uri) => self.uris.iter().any(|wanted| is_within(uri, wanted)),
+            Change::Task { id, .. } => self.tasks.contains(id),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::jsonrpc::object::Object;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::write;
 use crate::method::Method;
-use crate::model::uri;
+use crate::model::{task, uri};
 
 /// Server: what the peer listens to.
 #[derive(Debug, Default)]
@@ -59,6 +59,7 @@ struct WireFilter {
     prompts_list_changed: bool,
     resources_list_changed: bool,
     resource_subscriptions: Vec<Box<str>>,
+    task_ids: Vec<Box<str>>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +79,7 @@ impl From<WireFilter> for Interest {
             prompts: wire.prompts_list_changed,
             resources: wire.resources_list_changed,
             uris: wire.resource_subscriptions,
+            tasks: wire.task_ids,
         }
     }
 }
@@ -95,6 +97,9 @@ fn filter(interest: &Interest) -> Value {
     if !interest.uris.is_empty() {
         filter["resourceSubscriptions"] = json!(interest.uris);
     }
+    if !interest.tasks.is_empty() {
+        filter["taskIds"] = json!(interest.tasks);
+    }
     filter
 }
 
@@ -108,8 +113,14 @@ impl Session {
                 return self.reply(lane, None, Some(call.id), revision, Err(fault));
             }
         };
+        // TSKE-15: who did not declare the extension cannot have made a task.
+        if !wanted.tasks.is_empty() && self.server.tasks && !self.declares_tasks(&call, revision) {
+            let fault = Fault::missing_capability(&task::required());
+            return self.reply(lane, None, Some(call.id), revision, Err(fault));
+        }
         let limits = &self.config.limits;
-        if self.standing.listens.len() >= limits.listens || wanted.uris.len() > limits.listen_uris {
+        let named = wanted.uris.len() + wanted.tasks.len();
+        if self.standing.listens.len() >= limits.listens || named > limits.listen_uris {
             let fault = Fault::new(code::BUSY, "too many listens or addresses; end one first");
             return self.reply(lane, None, Some(call.id), revision, Err(fault));
         }
@@ -129,6 +140,7 @@ impl Session {
             prompts: wanted.prompts && announced(self.server.prompts),
             resources: wanted.resources && announced(self.server.resources),
             uris: if subscribe { wanted.uris } else { Vec::new() },
+            tasks: if self.server.tasks { wanted.tasks } else { Vec::new() },
         }
     }
 
@@ -198,6 +210,8 @@ impl Session {
                 let subscribed = self.standing.subscribed.iter().cloned().collect();
                 return Interest { uris: subscribed, ..Interest::default() }.covers(change);
             }
+            // The older design has a note of its own.
+            Change::Task { .. } => return false,
         };
         list.is_some_and(|cap| cap.list_changed)
     }
@@ -215,6 +229,7 @@ impl Session {
 fn change_params(change: &Change) -> Value {
     match change {
         Change::Resource(uri) => json!({ "uri": uri }),
+        Change::Task { state, .. } => serde_json::from_slice(state).unwrap_or_default(),
         Change::Tools | Change::Prompts | Change::Resources => json!({}),
     }
 }

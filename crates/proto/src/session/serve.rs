@@ -292,6 +292,11 @@ impl Session {
         }
     }
 
+    /// May this call be answered with a task, or be about one?
+    pub(super) fn declares_tasks(&self, call: &Call, revision: Revision) -> bool {
+        ClientCaps::read(&self.declared(call, revision)).tasks
+    }
+
     /// Carries asks in the way of the call's era.
     fn ask(&mut self, key: CallKey, asks: Asks) {
         let max_rounds = self.config.limits.ask_rounds;
