@@ -1,5 +1,6 @@
 //! The user's answers to what servers ask: forms, addresses, sampling, roots.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -89,6 +90,12 @@ impl Answerers {
             (other, ..) => Err(Fault::method_not_found(other.name())),
         };
         answered.unwrap_or_else(|fault| ready(Err(fault)))
+    }
+}
+
+impl fmt::Debug for Answerers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answerers").field("capabilities", &self.capabilities()).finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::{CompleteParams, CompleteResult};
 use cardan_proto::model::prompt::{GetPromptParams, GetPromptResult};
@@ -15,13 +17,14 @@ use cardan_proto::model::{
     Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use cardan_proto::session::config::Config;
-use cardan_proto::session::event::{CallOptions, Cause, Interest, LogLevel};
+use cardan_proto::session::event::{Ask, CallOptions, Cause, Interest, LogLevel};
 use cardan_proto::session::state::State;
 use cardan_runtime::peer::Peer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use crate::asks::Answerers;
 use crate::cache::Cache;
 use crate::call::{Call, Listen};
 use crate::connect::{Connector, News};
@@ -37,6 +40,7 @@ pub struct Client {
     settled: Settled,
     cache: Arc<Cache>,
     config: Arc<Config>,
+    answerers: Answerers,
     news: watch::Receiver<News>,
     #[cfg(feature = "schema")]
     schemas: crate::schemas::Schemas,
@@ -54,6 +58,7 @@ impl Client {
         settled: Settled,
         cache: Arc<Cache>,
         config: Arc<Config>,
+        answerers: Answerers,
         news: watch::Receiver<News>,
     ) -> Self {
         Self {
@@ -62,6 +67,7 @@ impl Client {
             settled,
             cache,
             config,
+            answerers,
             news,
             #[cfg(feature = "schema")]
             schemas: crate::schemas::Schemas::default(),
@@ -241,6 +247,20 @@ impl Client {
     #[cfg(feature = "schema")]
     pub(crate) fn schemas(&self) -> &crate::schemas::Schemas {
         &self.schemas
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
+    /// What we declare.
+    pub(crate) fn declared(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.config.capabilities).unwrap_or_default()
+    }
+
+    /// Our answer to an ask that came in another way than by the session.
+    pub(crate) async fn answer(&self, ask: Ask) -> Result<Bytes, Fault> {
+        self.answerers.answer(&ask).await
     }
 
     pub(crate) fn max_pages(&self) -> usize {

@@ -178,7 +178,8 @@ impl Connector {
             }
         };
         self.note_era(settled.revision.era());
-        Ok(Client::new(peer, driving, settled, Arc::clone(&service.cache), config, news))
+        let (cache, answerers) = (Arc::clone(&service.cache), self.answerers.clone());
+        Ok(Client::new(peer, driving, settled, cache, config, answerers, news))
     }
 
     fn config(&self, era: EraChoice) -> Config {

@@ -2,6 +2,7 @@
 //!
 //! * [`Client`] and its [`Connector`]: connect, settle the era, call.
 //! * [`Call`]: one call in progress; await it, watch it, cancel it.
+//! * [`ToolTask`]: a call that the server made a task; look, wait, cancel.
 //! * [`Answerers`]: what the client answers when it is asked.
 //! * [`CallError`]: what can go wrong, and whether the call may have been executed.
 
@@ -16,6 +17,7 @@ mod error;
 mod pages;
 #[cfg(feature = "schema")]
 mod schemas;
+mod task;
 
 pub use asks::{Answerers, Urls};
 pub use call::{Call, Listen};
@@ -24,3 +26,4 @@ pub use connect::Connector;
 pub use eras::Eras;
 pub use error::{CallError, ConnectError, Settled, words};
 pub use pages::{Page, Pages};
+pub use task::{Started, TaskOptions, ToolTask};
