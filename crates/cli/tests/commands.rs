@@ -63,7 +63,7 @@ fn control_characters_are_shown_not_obeyed() {
 fn lists_are_complete() {
     let lists = demo(&["list", "--json"]).exits(0).json();
     let count = |member: &str| lists[member].as_array().unwrap().len();
-    assert_eq!((count("tools"), count("resources")), (17, 26));
+    assert_eq!((count("tools"), count("resources")), (18, 28));
     assert_eq!((count("resourceTemplates"), count("prompts")), (1, 12));
     let ran = demo(&["list", "tools", "--era", "legacy"]).exits(0);
     assert_eq!(ran.stdout.lines().count(), 17);

@@ -83,8 +83,8 @@ fn modern_discovery_needs_no_handshake() {
 fn every_list_pages() {
     let mut raw = legacy();
     let lists = [
-        ("tools/list", "tools", 17),
-        ("resources/list", "resources", 26),
+        ("tools/list", "tools", 18),
+        ("resources/list", "resources", 28),
         ("prompts/list", "prompts", 12),
         ("resources/templates/list", "resourceTemplates", 1),
     ];

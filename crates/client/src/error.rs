@@ -50,6 +50,8 @@ pub enum CallError {
     Endless(String),
     /// The result could not have been checked, so the call was never sent.
     Unchecked(String),
+    /// What was read is not what was listed, and is not handed out.
+    Unverified(String),
 }
 
 impl CallError {
@@ -57,7 +59,9 @@ impl CallError {
     #[must_use]
     pub fn may_have_executed(&self) -> bool {
         match self {
-            Self::Fault(_) | Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => true,
+            Self::Fault(_) | Self::Violated(_) | Self::Shape(_) | Self::Endless(_) | Self::Unverified(_) => {
+                true
+            }
             Self::TimedOut { delivery, .. }
             | Self::Cancelled { delivery, .. }
             | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
@@ -85,6 +89,7 @@ impl CallError {
             Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => {
                 "report it to the server's author; lenient mode may help"
             }
+            Self::Unverified(_) => "list again; if it still differs, do not trust it",
             Self::Unchecked(_) => "call without the check, or report the schema to the server's author",
             Self::Refused(Refusal::Capability(_)) => "the server does not offer this; see its capabilities",
             Self::Refused(Refusal::NotInRevision(_)) => "the settled revision has no such method",
@@ -131,6 +136,7 @@ impl fmt::Display for CallError {
             Self::Refused(refusal) => write!(f, "not sent: {refusal}"),
             Self::Shape(why) => write!(f, "the result does not have the shape of its method: {why}"),
             Self::Unchecked(why) => write!(f, "not sent, for its result cannot be checked: {why}"),
+            Self::Unverified(why) => write!(f, "read, but not what was listed: {why}"),
             Self::Endless(why) => write!(f, "the listing does not end: {why}"),
         }
     }

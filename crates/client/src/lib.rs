@@ -17,6 +17,7 @@ mod error;
 mod pages;
 #[cfg(feature = "schema")]
 mod schemas;
+mod skill;
 mod task;
 
 pub use asks::{Answerers, Urls};

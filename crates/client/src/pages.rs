@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
+use cardan_proto::model::skill::{ListSkillsResult, SkillEntry};
 use cardan_proto::model::task::{ListTasksResult, Task};
 use cardan_proto::model::{
     Cursor, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PageParams,
@@ -46,6 +47,7 @@ page!(ListToolsResult, Tool, tools);
 page!(ListResourcesResult, Resource, resources);
 page!(ListResourceTemplatesResult, ResourceTemplate, resource_templates);
 page!(ListPromptsResult, Prompt, prompts);
+page!(ListSkillsResult, SkillEntry, skills);
 page!(ListTasksResult, Task, tasks);
 
 /// The pages of one list, fetched one by one.

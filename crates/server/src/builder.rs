@@ -10,6 +10,7 @@ use cardan_proto::era::Revisions;
 use cardan_proto::finding::Strictness;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::resource::ResourceContents;
+use cardan_proto::model::skill;
 use cardan_proto::model::task;
 use cardan_proto::model::tool::{TaskSupport, ToolExecution};
 use cardan_proto::model::uri_template::UriTemplate;
@@ -22,6 +23,7 @@ use crate::cx::Cx;
 use crate::registry::Registry;
 use crate::seal::Sealer;
 use crate::server::{Observer, Server};
+use crate::skill::Skill;
 use crate::stop::Stop;
 use crate::tasks::Support;
 use crate::tools::{Registered, RunTool, ToolFn};
@@ -165,6 +167,18 @@ impl Builder {
         self
     }
 
+    /// A skill and its files. Clients of the modern era find it by its list; its files are resources for all.
+    ///
+    /// # Panics
+    ///
+    /// If its name or a path is malformed, or there is too much of it: a mistake in the program.
+    pub fn skill(mut self, skill: Skill) -> Self {
+        skill
+            .put_into(&mut self.registry, &self.limits)
+            .expect("the skill is written by the server's author");
+        self
+    }
+
     /// A prompt, filled in by an async function.
     pub fn prompt<F, Fut>(mut self, prompt: Prompt, fill: F) -> Self
     where
@@ -290,6 +304,9 @@ impl Builder {
         }
         if self.logging {
             capabilities["logging"] = json!({});
+        }
+        if !self.registry.skills.is_empty() {
+            capabilities["extensions"][skill::EXTENSION] = json!({ "directoryRead": true });
         }
         if self.offers_tasks() {
             let requests = json!({ "tools": { "call": {} } });

@@ -4,6 +4,7 @@
 //! * [`Server`] and its [`Builder`](builder::Builder): what is offered.
 //! * [`Cx`]: what a handler holds.
 //! * [`Stop`]: how a handler stops early.
+//! * [`Skill`]: instructions for models, with their files.
 //! * [`Json`]: structured output.
 
 pub mod builder;
@@ -16,6 +17,7 @@ mod registry;
 mod router;
 mod seal;
 mod server;
+mod skill;
 mod stop;
 mod tasks;
 pub mod tools;
@@ -26,4 +28,5 @@ pub use router::Variables;
 pub use schemars;
 pub use serde;
 pub use server::Server;
+pub use skill::Skill;
 pub use stop::Stop;

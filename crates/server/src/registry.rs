@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::prompt::GetPromptResult;
 use cardan_proto::model::resource::{ReadResourceResult, ResourceContents};
+use cardan_proto::model::skill::SkillEntry;
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::model::{Prompt, PromptMessage, Resource, ResourceTemplate};
 use cardan_proto::session::event::Answer;
@@ -24,6 +25,7 @@ pub(crate) struct Registry {
     pub(crate) tools: Shelf<Registered>,
     pub(crate) resources: Shelf<(Resource, Arc<dyn Read>)>,
     pub(crate) templates: Shelf<(ResourceTemplate, Arc<UriTemplate>, Arc<dyn ReadTemplate>)>,
+    pub(crate) skills: Shelf<SkillEntry>,
     pub(crate) prompts: Shelf<(Prompt, Arc<dyn GetPrompt>)>,
     pub(crate) completions: BTreeMap<(String, String), Arc<dyn Complete>>,
 }

@@ -10,6 +10,7 @@ use cardan_proto::jsonrpc::envelope::{Call, Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::{CompleteParams, CompleteResult, Reference};
+use cardan_proto::model::skill::ListSkillsResult;
 use cardan_proto::model::uri;
 use cardan_proto::model::{
     Cursor, Flaw, GetPromptParams, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
@@ -24,6 +25,7 @@ use crate::cx::Cx;
 use crate::lower;
 use crate::registry::{Registry, Shelf};
 use crate::server::Server;
+use crate::skill;
 use crate::tasks::{Counter, Job, Way, way};
 
 /// A server at one link, for one principal.
@@ -157,6 +159,11 @@ impl Router {
                 let next_cursor = next.map(cursor);
                 encode(&ListResourceTemplatesResult { resource_templates, next_cursor, ..Default::default() })
             }
+            Method::SkillsList => {
+                let (skills, next) = page(&registry.skills, after, size)?;
+                let (skills, next_cursor) = (skills.cloned().collect(), next.map(cursor));
+                encode(&ListSkillsResult { skills, next_cursor, ..Default::default() })
+            }
             _ => {
                 let (prompts, next) = page(&registry.prompts, after, size)?;
                 let prompts = prompts.map(|(prompt, _)| lower::prompt(prompt.clone(), revision)).collect();
@@ -176,7 +183,13 @@ impl Service for Router {
             Method::ToolsList
             | Method::ResourcesList
             | Method::ResourcesTemplatesList
+            | Method::SkillsList
             | Method::PromptsList => self.list(&called).map(done),
+            Method::SkillsGet => skill::get(&self.server.registry(), &called.call).map(done),
+            Method::DirectoryRead => {
+                skill::read_directory(&self.server.registry(), &called.call, self.server.page_size())
+                    .map(done)
+            }
             ref about if about.is_about_task() => {
                 Counter { server: &self.server, principal: &self.principal }.serve(called)
             }

@@ -1,6 +1,6 @@
 //! The built-in server: every feature of the protocol in a form that can be looked at.
 //!
-//! Tools, resources, a template, prompts, completion, asks, progress, log notes and changes. It is
+//! Tools, resources, a template, prompts, completion, asks, progress, log notes, changes, tasks and a skill. It is
 //! what the examples in the help talk to, and what tests and benchmarks call.
 
 mod asks;
@@ -9,6 +9,7 @@ mod clock;
 mod media;
 mod prompts;
 mod resources;
+mod skills;
 mod tools;
 
 use cardan_server::Server;
@@ -17,7 +18,7 @@ use cardan_server::Server;
 const PAGE_SIZE: usize = 10;
 
 const INSTRUCTIONS: &str = "A server to try things with. Call echo or add for a result, slow for progress, \
-ask for a form, fail and panic for errors; read demo://clock; fill in the prompt greet.";
+job for a task, ask for a form, fail and panic for errors; read demo://clock; fill in the prompt greet.";
 
 /// The server.
 pub(crate) fn server() -> Server {
@@ -30,5 +31,6 @@ pub(crate) fn server() -> Server {
     let builder = media::add_to(builder);
     let builder = change::add_to(builder);
     let builder = resources::add_to(builder);
+    let builder = skills::add_to(builder);
     prompts::add_to(builder).build()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cardan_proto::model::tool::TaskSupport;
 use cardan_proto::session::event::LogLevel;
 use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Stop};
@@ -86,6 +87,9 @@ pub(super) fn add_to(builder: Builder) -> Builder {
         .tool("echo", "Says the message back.", async |args: Echo| args.message)
         .tool("add", "Adds two numbers; the result is structured.", async |args: Add| add(&args))
         .tool("slow", "Takes its time and tells how far it is.", slow)
+        .task_support("slow", TaskSupport::Optional)
+        .tool("job", "Does steps of work, as a task only.", slow)
+        .task_support("job", TaskSupport::Required)
         .tool("fail", "Fails with the message, as tools fail.", async |args: Fail| {
             Err::<(), _>(Stop::failed(args.message))
         })

@@ -25,6 +25,7 @@ pub mod form;
 mod form_check;
 #[cfg(test)]
 mod form_tests;
+pub mod frontmatter;
 pub mod lifecycle;
 pub mod listen;
 pub mod logging;
@@ -37,6 +38,7 @@ pub mod resource;
 pub mod result;
 pub mod roots;
 pub mod sampling;
+pub mod skill;
 pub mod task;
 pub mod tool;
 #[cfg(test)]
