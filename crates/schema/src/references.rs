@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use cardan_proto::jsonrpc::pointer;
 use serde_json::Value;
 
 use crate::error::SchemaError;
@@ -79,9 +80,9 @@ impl<'a> References<'a> {
 
 fn descend<'a>(from: Place<'a>, pointer: &str) -> Option<Place<'a>> {
     pointer.split('/').try_fold(from, |place, step| {
-        let step = step.replace("~1", "/").replace("~0", "~");
+        let step = pointer::unescape(step);
         let value = match place.value {
-            Value::Object(members) => members.get(&step)?,
+            Value::Object(members) => members.get(&*step)?,
             Value::Array(entries) => entries.get(step.parse::<usize>().ok()?)?,
             _ => return None,
         };

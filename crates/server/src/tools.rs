@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cardan_proto::era::{Revision, gates};
 use cardan_proto::http::param::Mirrors;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::pointer;
 use cardan_proto::model::{CallToolResult, Schema, Tool};
 use cardan_proto::session::event::Answer;
 use cardan_runtime::service::Handler;
@@ -257,12 +258,10 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let mut out = String::from("/arguments");
     for segment in path {
-        out.push('/');
         match segment {
-            Segment::Seq { index } => out.push_str(&index.to_string()),
-            Segment::Map { key } => out.push_str(&key.replace('~', "~0").replace('/', "~1")),
-            Segment::Enum { variant } => out.push_str(variant),
-            Segment::Unknown => out.push('?'),
+            Segment::Seq { index } => pointer::push(&mut out, &index.to_string()),
+            Segment::Map { key: name } | Segment::Enum { variant: name } => pointer::push(&mut out, name),
+            Segment::Unknown => pointer::push(&mut out, "?"),
         }
     }
     out

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::headers::{self, Malformed};
 use super::value::{self, BadValue};
+use crate::jsonrpc::pointer;
 use number::Integer;
 
 /// The parameters of one tool that are mirrored.
@@ -293,9 +294,8 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// RFC 6901.
 fn pointer<S: AsRef<str>>(path: &[S]) -> String {
-    path.iter()
-        .flat_map(|name| ["/".to_owned(), name.as_ref().replace('~', "~0").replace('/', "~1")])
-        .collect()
+    let mut out = String::new();
+    path.iter().for_each(|name| pointer::push(&mut out, name.as_ref()));
+    out
 }

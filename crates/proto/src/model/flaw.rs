@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::jsonrpc::pointer;
+
 /// What is wrong, and the JSON pointer of the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
@@ -25,7 +27,7 @@ impl Flaw {
     /// The same flaw, seen from the value that holds the checked one as `member`.
     #[must_use]
     pub fn under(mut self, member: &str) -> Self {
-        self.at = format!("/{}{}", member.replace('~', "~0").replace('/', "~1"), self.at);
+        self.at = format!("/{}{}", pointer::escape(member), self.at);
         self
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::jsonrpc::pointer;
 use crate::limits::Limits;
 use crate::method::Method;
 
@@ -176,7 +177,8 @@ fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-/// RFC 6901: `~` and `/` in names are escaped.
-fn joined(pointer: &str, name: &str) -> String {
-    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+fn joined(above: &str, name: &str) -> String {
+    let mut pointer = above.to_owned();
+    pointer::push(&mut pointer, name);
+    pointer
 }
