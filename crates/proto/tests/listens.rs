@@ -114,6 +114,8 @@ fn malformed_filters_are_refused() {
         json!({"notifications": [true]}),
         json!({"notifications": {"toolsListChanged": "yes"}}),
         json!({"notifications": {"resourceSubscriptions": "a:b"}}),
+        json!({"notifications": {"resourceSubscriptions": ["a:b", "no address"]}}),
+        json!({"notifications": {"resourceSubscriptions": ["a:b\n"]}}),
     ] {
         let mut server = Bench::server();
         server.feed(modern(1, "subscriptions/listen", params.clone()));
@@ -184,9 +186,9 @@ fn listens_are_bounded() {
         c.limits.listens = 1;
         c.limits.listen_uris = 2;
     });
-    server.feed(listen(1, json!({"resourceSubscriptions": ["a:", "b:", "c:"]})));
+    server.feed(listen(1, json!({"resourceSubscriptions": ["a:1", "b:1", "c:1"]})));
     assert_eq!(code(&server.one()), 42_900);
-    server.feed(listen(2, json!({"resourceSubscriptions": ["a:", "b:"]})));
+    server.feed(listen(2, json!({"resourceSubscriptions": ["a:1", "b:1"]})));
     server.sent();
     server.feed(listen(3, json!({"toolsListChanged": true})));
     assert_eq!(code(&server.one()), 42_900);

@@ -124,6 +124,12 @@ impl Session {
             let fault = Fault::new(code::BUSY, "too many listens or addresses; end one first");
             return self.reply(lane, None, Some(call.id), revision, Err(fault));
         }
+        if let Some(at) = wanted.uris.iter().position(|uri| uri::check(uri).is_err()) {
+            let fault = Fault::invalid_params(format!(
+                "params.notifications.resourceSubscriptions/{at}: not an address"
+            ));
+            return self.reply(lane, None, Some(call.id), revision, Err(fault));
+        }
         let honoured = self.honoured(wanted);
         // The acknowledgement comes first: nothing can change in between, for nothing runs in between.
         let params = tagged(&call.id, &json!({ "notifications": filter(&honoured) }));
