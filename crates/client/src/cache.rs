@@ -97,13 +97,9 @@ impl Cache {
             Change::Tools => *method != Method::ToolsList,
             Change::Prompts => *method != Method::PromptsList,
             Change::Resources => !matches!(method, Method::ResourcesList | Method::ResourcesTemplatesList),
-            Change::Resource(uri) => {
+            Change::Resource(_) => {
                 let read = *method == Method::ResourcesRead;
-                !(read
-                    && kept
-                        .uri
-                        .as_ref()
-                        .is_some_and(|kept| kept.starts_with(&**uri) || uri.starts_with(&**kept)))
+                !(read && kept.uri.as_ref().is_some_and(|kept| change.touches(kept)))
             }
             // What is asked of a task is never kept.
             Change::Task { .. } => true,
@@ -117,5 +113,38 @@ impl Cache {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Method, Option<Bytes>), Kept>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(uri: &str) -> Bytes {
+        Bytes::from(serde_json::json!({ "uri": uri }).to_string())
+    }
+
+    /// CACHE-10, SUB-16: a change makes stale what it is about, what lies below and what lies above, and
+    /// no neighbour whose address merely begins alike.
+    #[test]
+    fn a_change_reaches_no_neighbour() {
+        let rows = [
+            ("file:///a", true),
+            ("file:///a/b", true),
+            ("file:///a/b/c", true),
+            ("file:///a/b#part", true),
+            ("file:///a/bc", false),
+            ("file:///a/", true),
+            ("file:///", true),
+            ("file:///a/b.txt", false),
+            ("file:///c", false),
+        ];
+        for (uri, stale) in rows {
+            let cache = Cache::default();
+            let result = Bytes::from_static(b"{\"ttlMs\":60000}");
+            cache.put(&Method::ResourcesRead, Some(&read(uri)), &result, cache.generation());
+            cache.changed(&Change::Resource("file:///a/b".into()));
+            assert_eq!(cache.get(&Method::ResourcesRead, Some(&read(uri))).is_none(), stale, "{uri}");
+        }
     }
 }

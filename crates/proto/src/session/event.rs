@@ -265,6 +265,13 @@ impl Change {
             Self::Task { .. } => Method::Tasks,
         }
     }
+
+    /// Is what was read from `uri` stale now? What lies above a changed resource shows it, and what
+    /// lies below may have gone with it.
+    #[must_use]
+    pub fn touches(&self, uri: &str) -> bool {
+        matches!(self, Self::Resource(changed) if is_within(changed, uri) || is_within(uri, changed))
+    }
 }
 
 /// A standing interest in changes.
