@@ -143,7 +143,7 @@ impl Connector {
 
     async fn open<L: Link + Unpin>(&self, link: L, era: EraChoice) -> Result<Client, Failure> {
         let (told, mut news) = watch::channel(News::default());
-        let service = Arc::new(Listener {
+        let service = Arc::new(Side {
             answerers: self.answerers.clone(),
             observer: self.observer.clone(),
             cache: Arc::new(Cache::default()),
@@ -256,7 +256,7 @@ impl Default for News {
 }
 
 /// Our side of the conversation.
-struct Listener {
+struct Side {
     answerers: Answerers,
     observer: Option<Observer>,
     cache: Arc<Cache>,
@@ -264,7 +264,7 @@ struct Listener {
     findings: Mutex<Vec<Finding>>,
 }
 
-impl Listener {
+impl Side {
     fn findings(&self) -> Vec<Finding> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -278,7 +278,7 @@ impl Listener {
     }
 }
 
-impl Service for Listener {
+impl Service for Side {
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
         self.answerers.answer(&ask)
     }

@@ -8,7 +8,7 @@ use cardan_proto::model::tool::TaskSupport;
 use cardan_proto::session::event::LogLevel;
 use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Stop};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
@@ -59,23 +59,10 @@ struct Big {
 #[derive(Deserialize, JsonSchema)]
 struct Note {
     /// How serious.
-    level: Level,
+    #[schemars(schema_with = "levels")]
+    level: LogLevel,
     /// What the note says.
     message: String,
-}
-
-/// The eight levels of syslog.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy)]
-#[serde(rename_all = "lowercase")]
-enum Level {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
 }
 
 /// With the base64 of a picture of this size, a frame still fits its limit.
@@ -132,23 +119,13 @@ async fn big(args: Big) -> Result<String, Stop> {
 }
 
 async fn note(args: Note, cx: Cx) -> &'static str {
-    cx.log(args.level.of_session(), Some("demo"), &args.message);
+    cx.log(args.level, Some("demo"), &args.message);
     "noted"
 }
 
-impl Level {
-    fn of_session(self) -> LogLevel {
-        match self {
-            Self::Debug => LogLevel::Debug,
-            Self::Info => LogLevel::Info,
-            Self::Notice => LogLevel::Notice,
-            Self::Warning => LogLevel::Warning,
-            Self::Error => LogLevel::Error,
-            Self::Critical => LogLevel::Critical,
-            Self::Alert => LogLevel::Alert,
-            Self::Emergency => LogLevel::Emergency,
-        }
-    }
+/// The eight levels of syslog.
+fn levels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": LogLevel::ALL.map(LogLevel::name) })
 }
 
 fn three() -> u32 {
