@@ -9,26 +9,39 @@ use anyhow::{Result, bail};
 
 use crate::{
     args::Args,
-    rows::{self, MARKS, RowId, Rows},
+    rows::{self, MARKS, Row, RowId, Rows},
     run::show,
     scan, walk,
 };
 
-/// Prints the count, and the open rows if asked.
+/// Prints the count, and the open rows if asked. Rows that are required must not be open.
 pub(crate) fn run(mut args: Args) -> Result<()> {
     let open = args.flag("--open");
     let filter = args.value("--area")?;
+    let required = args.value("--require")?;
     args.finish()?;
 
     let root = walk::root();
     let all = rows::read(&root.join("docs/requirements"))?;
     let covered = covered(&root, &all)?;
+    if let Some(required) = required {
+        return demand(choose(all, Some(&required))?, &covered, &required);
+    }
     let chosen = choose(all, filter.as_deref())?;
     show(&summary(&chosen, &covered));
     if open {
         show(&listing(&chosen, &covered));
     }
     Ok(())
+}
+
+/// Fails with the list of the rows that have no test.
+fn demand(rows: Rows, covered: &BTreeSet<RowId>, name: &str) -> Result<()> {
+    let open: Rows = rows.into_iter().filter(|(id, _)| !covered.contains(id)).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    bail!("rows of `{name}` without a test: {}; add one that cites each\n{}", open.len(), lines(&open))
 }
 
 /// Every row cited anywhere; a citation of a row that does not exist is an error.
@@ -105,17 +118,18 @@ fn summary(rows: &Rows, covered: &BTreeSet<RowId>) -> String {
 }
 
 fn listing(rows: &Rows, covered: &BTreeSet<RowId>) -> String {
-    let mut out = String::from("\nopen rows\n");
-    for (id, row) in rows.iter().filter(|(id, _)| !covered.contains(id)) {
-        out.push_str(&format!("{:<8} {:<8} {}\n", id.to_string(), row.mark, row.text));
-    }
-    out
+    let open = rows.iter().filter(|(id, _)| !covered.contains(id));
+    format!("\nopen rows\n{}", lines(open))
+}
+
+fn lines<'a>(rows: impl IntoIterator<Item = (&'a RowId, &'a Row)>) -> String {
+    let line = |(id, row): (&RowId, &Row)| format!("{:<8} {:<8} {}\n", id.to_string(), row.mark, row.text);
+    rows.into_iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::Row;
 
     fn three() -> (Rows, BTreeSet<RowId>) {
         let mut rows = Rows::new();
@@ -140,6 +154,17 @@ mod tests {
         let (rows, covered) = three();
         let text = listing(&rows, &covered);
         assert!(text.contains("STD-2    core     text of STD-2\n") && !text.contains("STD-1"), "{text}");
+    }
+
+    #[test]
+    fn required_rows_must_not_be_open() {
+        let (rows, mut covered) = three();
+        let why =
+            demand(choose(rows.clone(), Some("core")).unwrap(), &covered, "core").unwrap_err().to_string();
+        assert!(why.starts_with("rows of `core` without a test: 1;") && why.contains("text of STD-2"), "{why}");
+        assert!(!why.contains("STD-1") && !why.contains("HTM-1"), "{why}");
+        covered.insert(RowId::parse("STD-2").unwrap());
+        demand(choose(rows, Some("core")).unwrap(), &covered, "core").unwrap();
     }
 
     #[test]

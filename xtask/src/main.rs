@@ -23,8 +23,9 @@ const HELP: &str = "\
 cargo xtask <chore>
 
   test                                    set up the peers, run every test
-  coverage-of-requirements [--open] [--area A]
-                                          rows of docs/requirements with a test; A is a mark or an area
+  coverage-of-requirements [--open] [--area A] [--require A]
+                                          rows of docs/requirements with a test; A is a mark or an area,
+                                          and required ones fail the chore while they are open
   tidy                                    rules that no compiler checks
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
