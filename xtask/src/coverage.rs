@@ -161,7 +161,10 @@ mod tests {
         let (rows, mut covered) = three();
         let why =
             demand(choose(rows.clone(), Some("core")).unwrap(), &covered, "core").unwrap_err().to_string();
-        assert!(why.starts_with("rows of `core` without a test: 1;") && why.contains("text of STD-2"), "{why}");
+        assert!(
+            why.starts_with("rows of `core` without a test: 1;") && why.contains("text of STD-2"),
+            "{why}"
+        );
         assert!(!why.contains("STD-1") && !why.contains("HTM-1"), "{why}");
         covered.insert(RowId::parse("STD-2").unwrap());
         demand(choose(rows, Some("core")).unwrap(), &covered, "core").unwrap();

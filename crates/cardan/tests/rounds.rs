@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use cardan::client::CallError;
 use cardan::prelude::*;
@@ -54,7 +55,7 @@ fn server() -> Server {
         })
         .prompt(Prompt::new("p"), |_, cx: Cx| async move { Ok(vec![PromptMessage::user(ask(&cx, "why")?)]) })
         .cache(cardan::proto::session::config::CacheHint {
-            ttl: std::time::Duration::from_secs(60),
+            ttl: Duration::from_secs(60),
             scope: cardan::proto::session::config::CacheScope::Private,
         })
         .build()
@@ -297,6 +298,82 @@ async fn replicas_go_on_with_a_call() {
     let mut other = Raw::client_of(&replica());
     let done = other.modern("tools/call", retried, forms()).await;
     assert_eq!(done["result"]["content"][0]["text"], "Some(Text(\"x\"))", "{done}");
+}
+
+/// MRTR-10: a server that asks for it runs a call at most once for the same answers; others leave that to
+/// their author.
+#[tokio::test]
+async fn answers_are_redeemed_once() {
+    for (builder, again) in
+        [(Server::builder("once", "1").once(), false), (Server::builder("often", "1"), true)]
+    {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&runs);
+        let server = builder
+            .tool("pay", "asks, then does it", move |cx: Cx| {
+                let count = Arc::clone(&count);
+                async move {
+                    let answer = ask(&cx, "sure")?;
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, Stop>(answer)
+                }
+            })
+            .build();
+        let mut raw = Raw::client_of(&server);
+        let state =
+            raw.modern("tools/call", json!({ "name": "pay" }), forms()).await["result"]["requestState"]
+                .clone();
+        let retry =
+            json!({ "name": "pay", "inputResponses": { "sure": answer("x") }, "requestState": state });
+        assert!(raw.modern("tools/call", retry.clone(), forms()).await["result"].is_object());
+        // Over another link too.
+        let reply = Raw::client_of(&server).modern("tools/call", retry, forms()).await;
+        assert_eq!(reply["result"].is_object(), again, "{reply}");
+        assert_eq!(runs.load(Ordering::Relaxed), 1 + usize::from(again));
+        if !again {
+            assert_eq!(reply["error"]["code"], -32602);
+            assert!(reply["error"]["message"].as_str().unwrap().contains("used before"), "{reply}");
+        }
+    }
+}
+
+/// `limits.states_redeemed`, MRTR-10: when no more can be remembered, nothing runs twice all the same.
+#[tokio::test]
+async fn a_full_memory_refuses() {
+    let limits = Limits { states_redeemed: 1, ..Limits::DEFAULT };
+    let server = Server::builder("once", "1")
+        .once()
+        .limits(limits)
+        .tool("t", "t", |cx: Cx| async move { ask(&cx, "one") })
+        .build();
+    let mut raw = Raw::client_of(&server);
+    for done in [true, false] {
+        let state =
+            raw.modern("tools/call", json!({ "name": "t" }), forms()).await["result"]["requestState"].clone();
+        let retry = json!({ "name": "t", "inputResponses": { "one": answer("x") }, "requestState": state });
+        let reply = raw.modern("tools/call", retry, forms()).await;
+        assert_eq!(reply["result"].is_object(), done, "{reply}");
+        assert!(done || reply["error"]["message"].as_str().unwrap().contains("try again later"), "{reply}");
+    }
+}
+
+/// `limits.request_state_ttl`, MRTR-8: state that is good for no time is never good.
+#[tokio::test]
+async fn state_expires() {
+    for (ttl, good) in [(Duration::ZERO, false), (Duration::from_secs(600), true)] {
+        let limits = Limits { request_state_ttl: ttl, ..Limits::DEFAULT };
+        let server = Server::builder("brief", "1")
+            .limits(limits)
+            .tool("t", "t", |cx: Cx| async move { ask(&cx, "one") })
+            .build();
+        let mut raw = Raw::client_of(&server);
+        let state =
+            raw.modern("tools/call", json!({ "name": "t" }), forms()).await["result"]["requestState"].clone();
+        let retry = json!({ "name": "t", "inputResponses": { "one": answer("x") }, "requestState": state });
+        let reply = raw.modern("tools/call", retry, forms()).await;
+        assert_eq!(reply["result"].is_object(), good, "{reply}");
+        assert!(good || reply["error"]["message"].as_str().unwrap().contains("expired"), "{reply}");
+    }
 }
 
 /// VER-22, MRTR-6: capabilities count per call: -32021 with what is required.

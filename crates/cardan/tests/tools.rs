@@ -7,8 +7,9 @@ use cardan::prelude::*;
 use cardan::proto::era::{Era, Revision, gates};
 use cardan::proto::model::resource::ResourceContents;
 use cardan::proto::model::tool::{ListToolsResult, ToolAnnotations};
-use cardan::proto::model::{Schema, Tool};
+use cardan::proto::model::{GetPromptParams, Schema, Tool};
 use cardan::proto::session::event::{CallOptions, Change, Interest, Refusal};
+use cardan::server::builder::Kind;
 use cardan::server::tools::RunTool;
 use common::{BOTH, Raw, Way, join, params_in, plain, raw_in};
 use serde_json::{Value, json};
@@ -52,6 +53,7 @@ fn server() -> Server {
         })
         .tool("nothing", "returns nothing", async || ())
         .tool("shape", "of an enum", async |_: Shape| "drawn")
+        .declare(Kind::Resources)
         .build()
 }
 
@@ -65,17 +67,52 @@ async fn only_what_is_registered_is_declared() {
         .complete("p", "a", |_, _| vec![])
         .logging()
         .build();
+    let few = Server::builder("few", "1").tool("t", "t", async || "x").build();
     for revision in Revision::ALL {
         let (client, _) = join(&full, plain(), revision).await;
         let declared = client.server().capabilities;
         assert!(declared.tools.is_some() && declared.resources.is_some() && declared.prompts.is_some());
         assert!(declared.logging.is_some(), "{revision}");
         assert_eq!(declared.completions.is_some(), gates(revision).completions_capability, "{revision}");
-        let (client, _) = join(&server(), plain(), revision).await;
+        let (client, _) = join(&few, plain(), revision).await;
         let declared = client.server().capabilities;
         assert!(declared.tools.is_some() && declared.resources.is_none() && declared.prompts.is_none());
         assert!(declared.logging.is_none() && declared.completions.is_none());
         assert!(!declared.has_extension("io.modelcontextprotocol/tasks"), "EXT-4: off unless asked for");
+    }
+}
+
+/// TOOL-12: who embeds resources declares them; a result that does not keep to it is not sent, and a link
+/// needs no such promise.
+#[tokio::test]
+async fn embedded_resources_are_declared() {
+    fn embedded() -> Content {
+        Content::embedded(ResourceContents::text("x:1", "one").with_mime_type("text/plain"))
+    }
+    let builder = || {
+        Server::builder("embedding", "1")
+            .tool("one", "a block", async || embedded())
+            .tool("many", "blocks", async || Ok::<_, Stop>(vec![Content::text("t"), embedded()]))
+            .tool("whole", "a result", async || CallToolResult::of(vec![embedded()]))
+            .tool("link", "a link", async || Content::link(Resource::new("x:1", "one")))
+            .prompt(Prompt::new("p"), async |_, _| Ok(vec![PromptMessage::user(embedded())]))
+    };
+    for revision in Revision::ALL {
+        for (server, declares) in
+            [(builder().build(), false), (builder().declare(Kind::Resources).build(), true)]
+        {
+            let (client, _) = join(&server, plain(), revision).await;
+            assert_eq!(client.server().capabilities.resources.is_some(), declares);
+            for tool in ["one", "many", "whole"] {
+                let result = client.call_tool(tool, &json!({})).unwrap().await;
+                assert_eq!(result.is_ok(), declares, "{revision} {tool}: {result:?}");
+                let told = result.err().is_none_or(|error| error.to_string().contains("embeds a resource"));
+                assert!(told, "{revision} {tool}");
+            }
+            let params = GetPromptParams { name: "p".into(), ..GetPromptParams::default() };
+            assert_eq!(client.prompt(&params).await.is_ok(), declares, "{revision}");
+            assert!(client.call_tool("link", &json!({})).unwrap().await.is_ok());
+        }
     }
 }
 
@@ -283,7 +320,8 @@ async fn unknown_result_types_are_violations() {
 #[tokio::test]
 async fn undeclared_features_are_refused_locally() {
     for revision in BOTH {
-        let (client, wire) = join(&server(), plain(), revision).await;
+        let few = Server::builder("few", "1").tool("nothing", "returns nothing", async || ()).build();
+        let (client, wire) = join(&few, plain(), revision).await;
         let before = wire.went(Way::Out).len();
         let read = client.read("x:1").await.unwrap_err();
         assert!(matches!(&read, CallError::Refused(Refusal::Capability("resources"))), "{read}");

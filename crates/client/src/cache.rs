@@ -11,8 +11,9 @@ use serde::Deserialize;
 use tokio::time::{Duration, Instant};
 
 /// Kept results of one client, and so of one authorization context: private ones may be kept too.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
+    max_entries: usize,
     /// Counts change notes: what was asked for before one may be older than it.
     changes: AtomicU64,
     entries: Mutex<HashMap<(Method, Option<Bytes>), Kept>>,
@@ -29,10 +30,11 @@ struct Kept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// More are not kept: a client does not read ten thousand things at once.
-const MAX_ENTRIES: usize = 1024;
-
 impl Cache {
+    pub(crate) fn new(max_entries: usize) -> Self {
+        Self { max_entries, changes: AtomicU64::default(), entries: Mutex::default() }
+    }
+
     /// A fresh result of the same method and params, if there is one.
     pub(crate) fn get(&self, method: &Method, params: Option<&Bytes>) -> Option<Bytes> {
         if !method.is_cacheable() {
@@ -75,11 +77,11 @@ impl Cache {
         if asked != self.generation() {
             return;
         }
-        if entries.len() >= MAX_ENTRIES {
+        if entries.len() >= self.max_entries {
             let now = Instant::now();
             entries.retain(|_, kept| kept.until > now);
         }
-        if entries.len() < MAX_ENTRIES {
+        if entries.len() < self.max_entries {
             entries.insert((method.clone(), params.cloned()), Kept { result: result.clone(), until, uri });
         }
     }
@@ -124,6 +126,24 @@ mod tests {
         Bytes::from(serde_json::json!({ "uri": uri }).to_string())
     }
 
+    /// `limits.cache_entries`: more are not kept, unless some of those kept are stale.
+    #[tokio::test(start_paused = true)]
+    async fn a_full_cache_keeps_what_it_has() {
+        let cache = Cache::new(2);
+        let put = |uri: &str, hint: &'static str| {
+            let result = Bytes::from_static(hint.as_bytes());
+            cache.put(&Method::ResourcesRead, Some(&read(uri)), &result, cache.generation());
+        };
+        let has = |uri: &str| cache.get(&Method::ResourcesRead, Some(&read(uri))).is_some();
+        put("a:1", "{\"ttlMs\":1000}");
+        put("a:2", "{\"ttlMs\":9000}");
+        put("a:3", "{\"ttlMs\":9000}");
+        assert!(has("a:1") && has("a:2") && !has("a:3"));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        put("a:3", "{\"ttlMs\":9000}");
+        assert!(!has("a:1") && has("a:2") && has("a:3"));
+    }
+
     /// CACHE-10, SUB-16: a change makes stale what it is about, what lies below and what lies above, and
     /// no neighbour whose address merely begins alike.
     #[test]
@@ -140,7 +160,7 @@ mod tests {
             ("file:///c", false),
         ];
         for (uri, stale) in rows {
-            let cache = Cache::default();
+            let cache = Cache::new(8);
             let result = Bytes::from_static(b"{\"ttlMs\":60000}");
             cache.put(&Method::ResourcesRead, Some(&read(uri)), &result, cache.generation());
             cache.changed(&Change::Resource("file:///a/b".into()));

@@ -66,11 +66,11 @@ impl Client {
             driving,
             settled,
             cache,
+            #[cfg(feature = "schema")]
+            schemas: crate::schemas::Schemas::new(config.limits.tools_remembered),
             config,
             answerers,
             news,
-            #[cfg(feature = "schema")]
-            schemas: crate::schemas::Schemas::default(),
         }
     }
 

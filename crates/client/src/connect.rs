@@ -146,9 +146,10 @@ impl Connector {
         let service = Arc::new(Side {
             answerers: self.answerers.clone(),
             observer: self.observer.clone(),
-            cache: Arc::new(Cache::default()),
+            cache: Arc::new(Cache::new(self.limits.cache_entries)),
             told,
             findings: Mutex::new(Vec::new()),
+            max_findings: self.limits.findings,
         });
         let config = Arc::new(self.config(era));
         let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
@@ -262,6 +263,7 @@ struct Side {
     cache: Arc<Cache>,
     told: watch::Sender<News>,
     findings: Mutex<Vec<Finding>>,
+    max_findings: usize,
 }
 
 impl Side {
@@ -271,8 +273,7 @@ impl Side {
 
     fn keep(&self, finding: &Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        // Enough to explain why opening failed; the session keeps the full record.
-        if findings.len() < 16 {
+        if findings.len() < self.max_findings {
             findings.push(finding.clone());
         }
     }

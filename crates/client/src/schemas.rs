@@ -13,8 +13,9 @@ use crate::client::Client;
 use crate::error::CallError;
 
 /// What was listed last, by name of the tool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Schemas {
+    max_tools: usize,
     listed: Mutex<HashMap<String, Promise>>,
 }
 
@@ -26,10 +27,11 @@ enum Promise {
     Compiled(Arc<Validator>),
 }
 
-/// More tools are not remembered; their results cannot be checked.
-const MAX_TOOLS: usize = 8192;
-
 impl Schemas {
+    pub(crate) fn new(max_tools: usize) -> Self {
+        Self { max_tools, listed: Mutex::default() }
+    }
+
     /// Remembers the page of tools that `params` brought. The first one forgets what was listed before.
     pub(crate) fn learn(&self, params: Option<&Bytes>, page: &[u8]) {
         let Ok(page) = serde_json::from_slice::<ListToolsResult>(page) else { return };
@@ -38,7 +40,7 @@ impl Schemas {
             listed.clear();
         }
         for tool in page.tools {
-            if listed.len() < MAX_TOOLS {
+            if listed.len() < self.max_tools {
                 listed.insert(tool.name, tool.output_schema.map_or(Promise::Nothing, Promise::Schema));
             }
         }

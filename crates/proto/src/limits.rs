@@ -41,6 +41,13 @@ pub struct Limits {
     pub ask_rounds: usize,
     /// Asks in one round. More is an invalid result.
     pub asks_per_round: usize,
+    /// Client: asks of one server per minute. One more is refused, and a finding.
+    pub asks_per_minute: u32,
+    /// Turns of tool use in one conversation with the client's model. One more is refused.
+    pub tool_turns: usize,
+    /// Server: request states that are remembered as used, where each is good for one use. Then calls
+    /// with answers are refused until the oldest expire.
+    pub states_redeemed: usize,
     /// Standing interests of one peer. The next one is refused.
     pub listens: usize,
     /// Resource addresses in one interest. More is refused.
@@ -65,6 +72,10 @@ pub struct Limits {
     pub noise_lines: usize,
     /// Pages of one listing. One more ends the listing with an error.
     pub pages: usize,
+    /// Client: results kept while they are fresh. More are fetched each time.
+    pub cache_entries: usize,
+    /// Client: tools whose output schema is remembered. Results of others cannot be checked.
+    pub tools_remembered: usize,
     /// Progress notes passed on per call and second. More are coalesced to the newest.
     pub progress_per_second: u32,
     /// Log notes sent on one link per second. More are dropped and counted.
@@ -147,6 +158,9 @@ impl Limits {
         tombstones: 1024,     // at 30 s of timeout, far more than can be late
         ask_rounds: 16,       // a form wizard, not a loop
         asks_per_round: 32,
+        asks_per_minute: 240, // roots and sampling answer themselves; no person is that fast
+        tool_turns: 32,       // a long errand, not a loop
+        states_redeemed: 1 << 16, // a hundred per second for as long as they are good
         listens: 64,
         listen_uris: 1024,
         sessions: 65_536, // at 20 KiB each, a gigabyte and a bit
@@ -159,6 +173,8 @@ impl Limits {
         replay_bytes: MIB,
         noise_lines: 1000, // a chatty banner, not a program that speaks something else
         pages: 1000,
+        cache_entries: 1024,      // lists and what is read again and again
+        tools_remembered: 8192,   // many more than a model can choose from
         progress_per_second: 100, // what a screen can show
         log_per_second: 1000,     // a chatty server, not a loop that logs
         tasks_per_principal: 128, // more than a person can follow

@@ -15,14 +15,15 @@ use cardan_proto::model::task;
 use cardan_proto::model::tool::{TaskSupport, ToolExecution};
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::model::{Implementation, Prompt, PromptMessage, Resource, ResourceTemplate, Tool};
-use cardan_proto::session::config::{CacheHint, Config, Role};
+use cardan_proto::session::config::{CacheHint, CacheScope, Config, Role};
 use cardan_proto::session::event::Event;
 use serde_json::{Value, json};
 
+use crate::access::{Access, Action, Decide};
 use crate::cx::Cx;
 use crate::registry::Registry;
 use crate::seal::Sealer;
-use crate::server::{Observer, Server};
+use crate::server::{Observer, Parts, Server};
 use crate::skill::Skill;
 use crate::stop::Stop;
 use crate::tasks::Support;
@@ -54,7 +55,9 @@ pub struct Builder {
     logging: bool,
     page_size: usize,
     seal_key: Option<[u8; 32]>,
+    once: bool,
     observer: Option<Observer>,
+    access: Option<Decide>,
     revisions: Revisions,
     strictness: Strictness,
     dialect: Dialect,
@@ -72,7 +75,9 @@ impl Builder {
             logging: false,
             page_size: PAGE_SIZE,
             seal_key: None,
+            once: false,
             observer: None,
+            access: None,
             revisions: Revisions::ALL,
             strictness: Strictness::Standard,
             dialect: Dialect::Standard,
@@ -225,9 +230,29 @@ impl Builder {
         self
     }
 
+    /// Request state is good for one use: who sends the same answers twice is refused, and what follows
+    /// the last ask is done at most once per call. Costs a memory of `limits.states_redeemed` entries
+    /// in this process; replicas that share a key do not share it, so keep a client at one of them.
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
     /// Sees everything that happens on every link: states, findings, notes. Must not block.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Decides who may do what, for the principal that [`Server::serve_as`] was given. It is asked before
+    /// every call and for every entry of a list: what is denied is neither listed nor done, and looks
+    /// as if it did not exist. What depends on who asks is not for others to keep, so clients
+    /// are told to keep everything to themselves. Must not block, nor change the server.
+    pub fn access(
+        mut self,
+        decide: impl Fn(Option<&str>, Action<'_>) -> Access + Send + Sync + 'static,
+    ) -> Self {
+        self.access = Some(Box::new(decide));
         self
     }
 
@@ -264,6 +289,7 @@ impl Builder {
     /// The server.
     pub fn build(self) -> Server {
         let identity = Bytes::from(json!(self.identity).to_string());
+        let scope = if self.access.is_some() { CacheScope::Private } else { self.cache.scope };
         let capabilities = self.capabilities();
         let anonymous = self.offers_tasks().then(|| {
             let mut capabilities = capabilities.clone();
@@ -276,14 +302,23 @@ impl Builder {
             revisions: self.revisions,
             strictness: self.strictness,
             dialect: self.dialect,
-            cache: self.cache,
+            cache: CacheHint { scope, ..self.cache },
             limits: self.limits,
             ..Config::new(Role::Server, identity, capabilities)
         };
         let ttl = config.limits.request_state_ttl;
         let sealer = self.seal_key.map_or_else(|| Sealer::random(ttl), |key| Sealer::with_key(&key, ttl));
+        let sealer = if self.once { sealer.once(config.limits.states_redeemed) } else { sealer };
         let anonymous = anonymous.map(|capabilities| Config { capabilities, ..config.clone() });
-        Server::new(config, anonymous, self.registry, sealer, self.page_size, self.observer)
+        Server::new(Parts {
+            config,
+            anonymous,
+            registry: self.registry,
+            sealer,
+            page_size: self.page_size,
+            observer: self.observer,
+            access: self.access,
+        })
     }
 
     /// What is registered is what is advertised.

@@ -190,6 +190,16 @@ impl Cx {
         .await;
     }
 
+    /// Who embeds resources declares them: a client may not know what to do with one otherwise.
+    pub(crate) fn may_embed(&self, embeds: bool) -> Result<(), Stop> {
+        if !embeds || self.server.has_resources() {
+            return Ok(());
+        }
+        Err(Stop::Fault(Fault::internal(
+            "the result embeds a resource, but the server declares none; declare them when it is built",
+        )))
+    }
+
     fn principal(&self) -> &str {
         self.principal.as_deref().unwrap_or_default()
     }

@@ -53,10 +53,10 @@ where
         let output = self.output.clone();
         Box::pin(async move {
             let returned = running.await;
-            let result = match output {
+            let result = cx.may_embed(returned.embeds()).and_then(|()| match output {
                 None => returned.into_result(cx.revision()),
                 Some(schema) => checked(returned, &schema, cx.revision()),
-            };
+            });
             cx.answer(result, Failure::IsResult)
         })
     }

@@ -5,14 +5,17 @@
 //! * [`Cx`]: what a handler holds.
 //! * [`Stop`]: how a handler stops early.
 //! * [`Skill`]: instructions for models, with their files.
+//! * [`Action`] and [`Access`]: who may do what.
 //! * [`Json`]: structured output.
 
+mod access;
 pub mod builder;
 mod cx;
 #[cfg(feature = "schema")]
 mod dynamic;
 mod lower;
 pub mod output;
+mod redeemed;
 mod registry;
 mod router;
 mod seal;
@@ -22,6 +25,7 @@ mod stop;
 mod tasks;
 pub mod tools;
 
+pub use access::{Access, Action};
 pub use cx::Cx;
 pub use output::Json;
 pub use router::Variables;

@@ -24,6 +24,11 @@ pub trait ToolOutput: Send {
         None
     }
 
+    /// Does it hold a resource itself? Then the server must have declared that it has resources.
+    fn embeds(&self) -> bool {
+        false
+    }
+
     /// Which members its result objects can have.
     const MEMBERS: Members = Members::Any;
 }
@@ -73,6 +78,10 @@ impl ToolOutput for Content {
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         vec![self].into_result(revision)
     }
+
+    fn embeds(&self) -> bool {
+        matches!(self, Self::Resource(_))
+    }
 }
 
 impl ToolOutput for Vec<Content> {
@@ -81,12 +90,20 @@ impl ToolOutput for Vec<Content> {
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         CallToolResult::of(self).into_result(revision)
     }
+
+    fn embeds(&self) -> bool {
+        self.iter().any(Content::embeds)
+    }
 }
 
 impl ToolOutput for CallToolResult {
     fn into_result(mut self, revision: Revision) -> Result<Bytes, Stop> {
         lower::result(&mut self, revision);
         Ok(Bytes::from(serde_json::to_vec(&self)?))
+    }
+
+    fn embeds(&self) -> bool {
+        self.content.embeds()
     }
 }
 
@@ -117,6 +134,10 @@ impl<T: ToolOutput> ToolOutput for Result<T, Stop> {
 
     fn into_result(self, revision: Revision) -> Result<Bytes, Stop> {
         self?.into_result(revision)
+    }
+
+    fn embeds(&self) -> bool {
+        self.as_ref().is_ok_and(T::embeds)
     }
 
     fn schema() -> Option<Schema> {

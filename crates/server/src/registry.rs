@@ -16,6 +16,7 @@ use cardan_runtime::service::Handler;
 
 use crate::cx::{Cx, Failure};
 use crate::lower;
+use crate::output::ToolOutput;
 use crate::stop::Stop;
 use crate::tools::Registered;
 
@@ -72,19 +73,22 @@ impl<T> Shelf<T> {
         self.things.is_empty()
     }
 
-    /// Up to `size` things after the one named `after`; nothing: there is no such thing.
+    /// Up to `size` of the things that `shows`, after the one named `after`; nothing: there is no such
+    /// thing to be seen.
     pub(crate) fn page(
         &self,
         after: Option<&str>,
         size: usize,
+        shows: impl Fn(&str) -> bool,
     ) -> Option<(impl Iterator<Item = &T>, Option<&str>)> {
         let from = match after {
             None => 0,
-            Some(name) => self.index.get(name)? + 1,
+            Some(name) => self.index.get(name).filter(|_| shows(name))? + 1,
         };
-        let to = (from + size).min(self.things.len());
-        let last = self.things[from..to].last().filter(|_| to < self.things.len()).map(|(name, _)| &**name);
-        Some((self.things[from..to].iter().map(|(_, thing)| thing), last))
+        let mut seen = self.things[from..].iter().filter(|(name, _)| shows(name));
+        let page: Vec<_> = seen.by_ref().take(size).collect();
+        let last = page.last().filter(|_| seen.next().is_some()).map(|(name, _)| &**name);
+        Some((page.into_iter().map(|(_, thing)| thing), last))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -155,6 +159,7 @@ where
         let filling = self(arguments, cx.clone());
         Box::pin(async move {
             let messages = filling.await.and_then(|mut messages| {
+                cx.may_embed(messages.iter().any(|message| message.content.embeds()))?;
                 for message in &mut messages {
                     lower::content(std::slice::from_mut(&mut message.content), cx.revision());
                 }

@@ -21,6 +21,7 @@ use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::{Handler, Service};
 use serde::Serialize;
 
+use crate::access::Action;
 use crate::cx::Cx;
 use crate::lower;
 use crate::registry::{Registry, Shelf};
@@ -44,13 +45,21 @@ impl Router {
         Cx::new(run, self.server.clone(), called, self.principal.clone())
     }
 
+    /// May who is served here do that? Asked before anything is looked up or run.
+    fn may(&self, action: Action<'_>) -> bool {
+        self.server.grants(self.principal.as_deref(), action)
+    }
+
     fn tool(&self, run: CallCx, called: Called) -> Result<Handler<Answer>, Fault> {
         let params = &called.call.params;
         let name = params
             .text(Param::Name)
             .ok_or_else(|| Fault::invalid_params("params.name: the tool's name, a string"))?;
-        let tool =
-            self.server.registry().tools.get(&name).map(|tool| (Arc::clone(&tool.run), tool.support()));
+        let allowed = self.may(Action::Call(&name));
+        let registry = self.server.registry();
+        let tool = registry.tools.get(&name).filter(|_| allowed);
+        let tool = tool.map(|tool| (Arc::clone(&tool.run), tool.support()));
+        drop(registry);
         let (tool, support) =
             tool.ok_or_else(|| Fault::invalid_params(format!("unknown tool: {name}; see tools/list")))?;
         let arguments = params.get(Param::Arguments);
@@ -80,17 +89,22 @@ impl Router {
         if climbs(&uri) {
             return Err(refused(Flaw::here("a file address may not hold . or .. as a step")));
         }
+        if !self.may(Action::Read(&uri)) {
+            return Err(Fault::resource_not_found(&uri));
+        }
         let registry = self.server.registry();
         if let Some((_, resource)) = registry.resources.get(&uri) {
             let resource = Arc::clone(resource);
             drop(registry);
             return Ok(resource.read(self.cx(run, called)?));
         }
-        let found =
-            registry.templates.iter().find_map(|(_, template, reader)| match template.matches(&uri) {
-                Ok(variables) => variables.map(|variables| Ok((variables, Arc::clone(reader)))),
-                Err(flaw) => Some(Err(refused(flaw))),
-            });
+        let open = registry.templates.iter().filter(|(t, ..)| self.may(Action::Template(&t.uri_template)));
+        let mut matching = open.filter_map(|(_, template, reader)| match template.matches(&uri) {
+            Ok(variables) => variables.map(|variables| Ok((variables, Arc::clone(reader)))),
+            Err(flaw) => Some(Err(refused(flaw))),
+        });
+        let found = matching.next();
+        drop(matching);
         drop(registry);
         let (variables, reader) = found.unwrap_or_else(|| Err(Fault::resource_not_found(&uri)))?;
         Ok(reader.read(uri, variables, self.cx(run, called)?))
@@ -99,7 +113,8 @@ impl Router {
     fn prompt(&self, run: CallCx, called: Called) -> Result<Handler<Answer>, Fault> {
         let params: GetPromptParams = decode(&called.call)?;
         let registry = self.server.registry();
-        let Some((prompt, handler)) = registry.prompts.get(&params.name) else {
+        let found = registry.prompts.get(&params.name).filter(|_| self.may(Action::Prompt(&params.name)));
+        let Some((prompt, handler)) = found else {
             return Err(Fault::invalid_params(format!("unknown prompt: {}; see prompts/list", params.name)));
         };
         if let Some(missing) = prompt.missing(params.arguments.as_ref()) {
@@ -115,8 +130,12 @@ impl Router {
         let params: CompleteParams = decode(call)?;
         let registry = self.server.registry();
         let target = match &params.reference {
-            Reference::Prompt { name, .. } if registry.prompts.get(name).is_some() => name,
-            Reference::Resource { uri } if is_known(&registry, uri) => uri,
+            Reference::Prompt { name, .. }
+                if registry.prompts.get(name).is_some() && self.may(Action::Prompt(name)) =>
+            {
+                name
+            }
+            Reference::Resource { uri } if self.shows_address(&registry, uri) => uri,
             Reference::Prompt { name, .. } => {
                 return Err(Fault::invalid_params(format!("unknown prompt: {name}")));
             }
@@ -132,18 +151,25 @@ impl Router {
         encode(&CompleteResult::of(values))
     }
 
+    /// Is there a template of this text or a resource at this address, for who is served here?
+    fn shows_address(&self, registry: &Registry, uri: &str) -> bool {
+        (registry.templates.get(uri).is_some() && self.may(Action::Template(uri)))
+            || (registry.resources.get(uri).is_some() && self.may(Action::Read(uri)))
+    }
+
     fn list(&self, called: &Called) -> Result<Bytes, Fault> {
         let after = after(&called.call)?;
         let (after, size, revision) = (after.as_deref(), self.server.page_size(), called.revision);
         let registry = self.server.registry();
         match called.call.method {
             Method::ToolsList => {
-                let (tools, next) = page(&registry.tools, after, size)?;
+                let (tools, next) = page(&registry.tools, after, size, |name| self.may(Action::Call(name)))?;
                 let tools = tools.map(|tool| lower::tool((*tool.tool).clone(), revision)).collect();
                 encode(&ListToolsResult { tools, next_cursor: next.map(cursor), ..Default::default() })
             }
             Method::ResourcesList => {
-                let (resources, next) = page(&registry.resources, after, size)?;
+                let (resources, next) =
+                    page(&registry.resources, after, size, |uri| self.may(Action::Read(uri)))?;
                 let resources =
                     resources.map(|(resource, _)| lower::resource(resource.clone(), revision)).collect();
                 encode(&ListResourcesResult {
@@ -153,19 +179,21 @@ impl Router {
                 })
             }
             Method::ResourcesTemplatesList => {
-                let (templates, next) = page(&registry.templates, after, size)?;
+                let (templates, next) =
+                    page(&registry.templates, after, size, |text| self.may(Action::Template(text)))?;
                 let resource_templates =
                     templates.map(|(template, ..)| lower::template(template.clone(), revision)).collect();
                 let next_cursor = next.map(cursor);
                 encode(&ListResourceTemplatesResult { resource_templates, next_cursor, ..Default::default() })
             }
             Method::SkillsList => {
-                let (skills, next) = page(&registry.skills, after, size)?;
+                let (skills, next) = page(&registry.skills, after, size, |uri| self.may(Action::Read(uri)))?;
                 let (skills, next_cursor) = (skills.cloned().collect(), next.map(cursor));
                 encode(&ListSkillsResult { skills, next_cursor, ..Default::default() })
             }
             _ => {
-                let (prompts, next) = page(&registry.prompts, after, size)?;
+                let (prompts, next) =
+                    page(&registry.prompts, after, size, |name| self.may(Action::Prompt(name)))?;
                 let prompts = prompts.map(|(prompt, _)| lower::prompt(prompt.clone(), revision)).collect();
                 encode(&ListPromptsResult { prompts, next_cursor: next.map(cursor), ..Default::default() })
             }
@@ -175,6 +203,7 @@ impl Router {
 
 impl Service for Router {
     fn call(&self, run: CallCx, called: Called) -> Handler<Answer> {
+        let may_read = |uri: &str| self.may(Action::Read(uri));
         let handled = match called.call.method {
             Method::ToolsCall => self.tool(run, called),
             Method::ResourcesRead => self.read(run, called),
@@ -185,10 +214,10 @@ impl Service for Router {
             | Method::ResourcesTemplatesList
             | Method::SkillsList
             | Method::PromptsList => self.list(&called).map(done),
-            Method::SkillsGet => skill::get(&self.server.registry(), &called.call).map(done),
+            Method::SkillsGet => skill::get(&self.server.registry(), &called.call, may_read).map(done),
             Method::DirectoryRead => {
-                skill::read_directory(&self.server.registry(), &called.call, self.server.page_size())
-                    .map(done)
+                let (registry, size) = (self.server.registry(), self.server.page_size());
+                skill::read_directory(&registry, &called.call, size, may_read).map(done)
             }
             ref about if about.is_about_task() => {
                 Counter { server: &self.server, principal: &self.principal }.serve(called)
@@ -209,10 +238,6 @@ impl Service for Router {
 
 fn done(result: Bytes) -> Handler<Answer> {
     Box::pin(std::future::ready(Answer::Done(result)))
-}
-
-fn is_known(registry: &Registry, uri: &str) -> bool {
-    registry.templates.get(uri).is_some() || registry.resources.get(uri).is_some()
 }
 
 /// A file address with a step that leads elsewhere, however it is written.
@@ -253,8 +278,9 @@ fn page<'a, T>(
     shelf: &'a Shelf<T>,
     after: Option<&str>,
     size: usize,
+    shows: impl Fn(&str) -> bool,
 ) -> Result<(impl Iterator<Item = &'a T>, Option<&'a str>), Fault> {
-    shelf.page(after, size).ok_or_else(bad_cursor)
+    shelf.page(after, size, shows).ok_or_else(bad_cursor)
 }
 
 /// Variables of a template, by name.

@@ -1,7 +1,8 @@
 //! Request state: what a client carries between two rounds of a call and can neither read nor forge.
 //!
 //! Sealed with XChaCha20-Poly1305. The content says who it is for, which call it belongs to and
-//! until when it is good; each is checked when it comes back.
+//! until when it is good; each is checked when it comes back. Whether it may come back twice is the
+//! server's choice.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,10 +14,13 @@ use orion::aead::{self, SecretKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::redeemed::{Mark, Redeemed};
+
 /// Seals and opens request state.
 pub(crate) struct Sealer {
     key: SecretKey,
     ttl: Duration,
+    redeemed: Option<Redeemed>,
 }
 
 /// What is inside.
@@ -42,13 +46,19 @@ impl Sealer {
     /// With a random key: state is good for this process only.
     pub(crate) fn random(ttl: Duration) -> Self {
         let key = SecretKey::generate().expect("the system has a random source");
-        Self { key, ttl }
+        Self { key, ttl, redeemed: None }
     }
 
     /// With a shared key of 32 bytes, so that any replica can open what another sealed.
     pub(crate) fn with_key(key: &[u8; 32], ttl: Duration) -> Self {
         let key = SecretKey::try_from(key.as_slice()).expect("32 bytes are a valid key length");
-        Self { key, ttl }
+        Self { key, ttl, redeemed: None }
+    }
+
+    /// Each state is good for one use; up to `max` used ones are remembered.
+    pub(crate) fn once(mut self, max: usize) -> Self {
+        self.redeemed = Some(Redeemed::new(max));
+        self
     }
 
     pub(crate) fn seal(&self, held: Held, call: &Call, principal: &str) -> Result<Box<str>, Fault> {
@@ -65,11 +75,16 @@ impl Sealer {
             .map_err(|_| refused("it was changed, or sealed by someone else"))?;
         let envelope: Envelope =
             serde_json::from_slice(&plain).map_err(|_| refused("it is of another version"))?;
-        if envelope.until < now() {
+        let now = now();
+        if envelope.until <= now {
             return Err(refused("it has expired; start the call again"));
         }
         if envelope.principal != principal || envelope.call != digest(call)? {
             return Err(refused("it belongs to another call"));
+        }
+        if let Some(redeemed) = &self.redeemed {
+            let mark: &Mark = sealed.first_chunk().ok_or_else(|| refused("it is not ours"))?;
+            redeemed.redeem(*mark, envelope.until, now)?;
         }
         Ok(envelope.held)
     }
@@ -156,6 +171,19 @@ mod tests {
         let plain = serde_json::to_vec(&expired).unwrap();
         let old = URL_SAFE_NO_PAD.encode(aead::seal(&sealer.key, &plain).unwrap());
         assert!(sealer.open(&old, &call(CALL), "ada").unwrap_err().message.contains("expired"));
+    }
+
+    /// MRTR-10: used once, and only by who may use it.
+    #[test]
+    fn state_is_good_for_one_use() {
+        let sealer = Sealer::random(Duration::from_secs(60)).once(8);
+        let state = sealer.seal(held(), &call(CALL), "ada").unwrap();
+        assert!(sealer.open(&state, &call(CALL), "bob").is_err());
+        assert!(sealer.open(&state, &call(RETRY), "ada").is_ok(), "a stranger's try does not use it up");
+        let again = sealer.open(&state, &call(RETRY), "ada").unwrap_err();
+        assert!(again.message.contains("used before"), "{again}");
+        let other = sealer.seal(held(), &call(CALL), "ada").unwrap();
+        assert!(sealer.open(&other, &call(CALL), "ada").is_ok(), "each state counts for itself");
     }
 
     /// MRTR-9, T12: a call that cannot be read has no state, neither its own nor another's.

@@ -19,6 +19,7 @@ use cardan_runtime::service::Host;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::access::{Access, Action, Decide};
 use crate::builder::Builder;
 use crate::cx::{Cx, shown};
 use crate::registry::Registry;
@@ -49,12 +50,33 @@ struct Inner {
     registry: RwLock<Registry>,
     /// The same for those who come without a principal, where that makes a difference.
     anonymous: Arc<Config>,
-    links: Mutex<Vec<(Peer, Option<Arc<str>>)>>,
     /// The tasks, if calls can be tasks.
     desk: Option<Desk>,
+    links: Mutex<Vec<Joined>>,
     sealer: Sealer,
     page_size: usize,
     observer: Option<Observer>,
+    access: Option<Decide>,
+    has_resources: bool,
+}
+
+/// A link that is being served, and for whom.
+#[derive(Clone)]
+struct Joined {
+    peer: Peer,
+    principal: Option<Arc<str>>,
+}
+
+/// What the builder made.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    /// The same for those who come without a principal, where that makes a difference.
+    pub(crate) anonymous: Option<Config>,
+    pub(crate) registry: Registry,
+    pub(crate) sealer: Sealer,
+    pub(crate) page_size: usize,
+    pub(crate) observer: Option<Observer>,
+    pub(crate) access: Option<Decide>,
 }
 
 /// Sees everything that happens on every link. Must not block.
@@ -66,20 +88,24 @@ impl Server {
         Builder::new(name.into(), version.into())
     }
 
-    pub(crate) fn new(
-        config: Config,
-        anonymous: Option<Config>,
-        registry: Registry,
-        sealer: Sealer,
-        page_size: usize,
-        observer: Option<Observer>,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { config, anonymous, registry, sealer, page_size, observer, access } = parts;
         // Only a server that offers tasks has something to hide from strangers.
         let desk = anonymous.as_ref().map(|config| Desk::new(&config.limits));
+        let has_resources = config.server_caps().resources.is_some();
         let config = Arc::new(config);
-        let anonymous = anonymous.map_or_else(|| Arc::clone(&config), Arc::new);
-        let (registry, links) = (RwLock::new(registry), Mutex::new(Vec::new()));
-        Self(Arc::new(Inner { config, anonymous, registry, links, desk, sealer, page_size, observer }))
+        Self(Arc::new(Inner {
+            anonymous: anonymous.map_or_else(|| Arc::clone(&config), Arc::new),
+            config,
+            registry: RwLock::new(registry),
+            links: Mutex::default(),
+            desk,
+            sealer,
+            page_size,
+            observer,
+            access,
+            has_resources,
+        }))
     }
 
     /// Serves one link to its end, and tells why it ended.
@@ -175,17 +201,21 @@ impl Server {
         removed
     }
 
-    /// Tells those who listen, on every link, that something changed.
+    /// Tells those who listen, on every link, that something changed. Of a resource only those hear
+    /// who may read it.
     pub fn changed(&self, change: &Change) {
-        for peer in self.peers() {
-            peer.change(change.clone());
+        for Joined { peer, principal } in self.links() {
+            let hidden = matches!(change, Change::Resource(uri) if !self.grants(principal.as_deref(), Action::Read(uri)));
+            if !hidden {
+                peer.change(change.clone());
+            }
         }
     }
 
     /// Sends a log note outside any call to every legacy client that wants it.
     pub fn log(&self, level: LogLevel, data: &impl Serialize) {
         let params = Bytes::from(json!({ "level": level.name(), "data": shown(data) }).to_string());
-        for peer in self.peers() {
+        for Joined { peer, .. } in self.links() {
             peer.log(level, params.clone());
         }
     }
@@ -195,7 +225,7 @@ impl Server {
         if let Some(desk) = &self.0.desk {
             desk.close();
         }
-        for peer in self.peers() {
+        for Joined { peer, .. } in self.links() {
             peer.close(reason);
         }
     }
@@ -212,6 +242,16 @@ impl Server {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.config.limits
+    }
+
+    /// May this principal do that? Without a function that decides, everyone may do everything.
+    pub(crate) fn grants(&self, principal: Option<&str>, action: Action<'_>) -> bool {
+        self.0.access.as_ref().is_none_or(|decide| decide(principal, action) == Access::Granted)
+    }
+
+    /// Did it declare resources?
+    pub(crate) fn has_resources(&self) -> bool {
+        self.0.has_resources
     }
 
     pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
@@ -251,14 +291,13 @@ impl Server {
     /// Tells those of one principal, on every link, that something changed.
     pub(crate) fn tell(&self, whom: &Option<Arc<str>>, change: &Change) {
         let links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
-        for (peer, _) in links.iter().filter(|(_, principal)| principal == whom) {
+        for Joined { peer, .. } in links.iter().filter(|joined| joined.principal == *whom) {
             peer.change(change.clone());
         }
     }
 
-    fn peers(&self) -> Vec<Peer> {
-        let links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.iter().map(|(peer, _)| peer.clone()).collect()
+    fn links(&self) -> Vec<Joined> {
+        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -277,11 +316,11 @@ impl Host for Server {
         let mut links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
         // Swept when the list would grow, so that joining stays cheap however many links there are.
         if links.len() == links.capacity() {
-            links.retain(|(peer, _)| !peer.is_closed());
+            links.retain(|joined| !joined.peer.is_closed());
             let live = links.len();
             links.reserve(live.max(16));
         }
-        links.push((peer, principal.cloned()));
+        links.push(Joined { peer, principal: principal.cloned() });
     }
 
     fn close(&self, reason: &'static str) {

@@ -149,18 +149,24 @@ fn digest(contents: &[u8]) -> String {
 }
 
 /// One skill by the address of its manifest.
-pub(crate) fn get(registry: &Registry, call: &Call) -> Result<Bytes, Fault> {
+pub(crate) fn get(registry: &Registry, call: &Call, may: impl Fn(&str) -> bool) -> Result<Bytes, Fault> {
     let params: GetSkillParams = decode(call)?;
-    let skill = registry.skills.get(&params.uri).cloned();
+    let skill = registry.skills.get(&params.uri).filter(|_| may(&params.uri)).cloned();
     let skill = skill.ok_or_else(|| Fault::invalid_params("params.uri: no such skill; see skills/list"))?;
     encode(&GetSkillResult { skill, ..GetSkillResult::default() })
 }
 
 /// The direct children of a directory of a skill.
-pub(crate) fn read_directory(registry: &Registry, call: &Call, size: usize) -> Result<Bytes, Fault> {
+pub(crate) fn read_directory(
+    registry: &Registry,
+    call: &Call,
+    size: usize,
+    may: impl Fn(&str) -> bool,
+) -> Result<Bytes, Fault> {
     let params: ReadDirectoryParams = decode(call)?;
     let folder = format!("{}/", params.uri.trim_end_matches('/'));
-    let children = children(registry, &folder);
+    let mut children = children(registry, &folder);
+    children.retain(|child| may(&child.uri));
     if children.is_empty() {
         return Err(Fault::invalid_params("params.uri: no directory of a skill"));
     }

@@ -185,7 +185,9 @@ where
     Fut: Future<Output: ToolOutput> + Send + 'static,
 {
     Box::pin(async move {
-        match cx.answer(running.await.into_result(cx.revision()), Failure::IsResult) {
+        let output = running.await;
+        let result = cx.may_embed(output.embeds()).and_then(|()| output.into_result(cx.revision()));
+        match cx.answer(result, Failure::IsResult) {
             Answer::Done(result) if <Fut::Output as ToolOutput>::MEMBERS == Members::Content => {
                 Answer::Bare(result)
             }
