@@ -8,6 +8,7 @@ use cardan::client::{CallError, Connector};
 use cardan::prelude::*;
 use cardan::proto::era::{Era, Revision, gates};
 use cardan::proto::jsonrpc::fault::{Fault, code};
+use cardan::proto::limits::Limits;
 use cardan::proto::model::Tool;
 use cardan::proto::model::content::Role;
 use cardan::proto::model::elicit::{ElicitAction, ElicitParams, ElicitResult, UrlAsk};
@@ -334,6 +335,59 @@ async fn legacy_clients_check_messages() {
     let reply = raw.call("sampling/createMessage", json!({ "messages": good, "maxTokens": 1 })).await;
     assert_eq!(reply["result"]["model"], "m", "{reply}");
     assert_eq!(seen.lock().unwrap().as_ref().unwrap()[0], used);
+}
+
+/// A conversation in which the model used a tool so many times.
+fn turns(count: usize) -> Vec<SamplingMessage> {
+    let message =
+        |role: &str, block: Value| serde_json::from_value(json!({ "role": role, "content": [block] }));
+    let both = (0..count).flat_map(|n| {
+        let id = n.to_string();
+        let used = json!({ "type": "tool_use", "id": id, "name": "t", "input": {} });
+        let result = json!({ "type": "tool_result", "toolUseId": id, "content": [] });
+        [message("assistant", used), message("user", result)]
+    });
+    both.map(Result::unwrap).collect()
+}
+
+/// SAM-11, `limits.tool_turns`: tool loops are bounded on both sides: a client does not ask its model once more,
+/// and a server does not go on asking.
+#[tokio::test]
+async fn tool_loops_are_bounded() {
+    let bounded = Limits { tool_turns: 2, ..Limits::DEFAULT };
+    for revision in BOTH {
+        for (ours, theirs, asks) in
+            [(&bounded, &Limits::DEFAULT, [1, 1, 1]), (&Limits::DEFAULT, &bounded, [1, 1, 0])]
+        {
+            for (count, goes) in [(0, asks[0]), (2, asks[1]), (3, asks[2])] {
+                let server = Server::builder("loop", "1")
+                    .limits(theirs.clone())
+                    .tool("go", "uses tools", move |cx: Cx| async move {
+                        let mut params = CreateMessageParams::new(turns(count), 10);
+                        params.tools =
+                            Some(vec![Tool::new("t", cardan::proto::model::Schema::no_arguments())]);
+                        Ok::<_, Stop>(cx.sample("model", &params)?.model)
+                    })
+                    .build();
+                let sampled = Arc::new(Mutex::new(0));
+                let keep = Arc::clone(&sampled);
+                let connector = answering(Answerers::default().sample(move |_| {
+                    *keep.lock().unwrap() += 1;
+                    async { Ok(said()) }
+                }));
+                let (client, wire) = join(&server, connector.limits(ours.clone()), revision).await;
+                let outcome = text(&client, "go").await;
+                assert_eq!(
+                    asked(&wire, revision, "sampling/createMessage").len(),
+                    goes,
+                    "{revision} {count}"
+                );
+                assert_eq!(*sampled.lock().unwrap(), usize::from(count <= 2), "{revision} {count}");
+                let told = format!("{outcome:?}");
+                assert_eq!(told.contains("turns of tool use"), count > 2, "{revision} {count}: {told}");
+            }
+        }
+    }
 }
 
 /// ROOT-1, ROOT-2, ROOT-3: roots are told, changes announced to legacy servers, and files only.

@@ -13,7 +13,7 @@ use cardan::proto::era::Revision;
 use cardan::proto::model::elicit::{ElicitResult, UrlAsk};
 use cardan::proto::model::sampling::{CreateMessageParams, IncludeContext, SamplingMessage};
 use cardan::proto::session::state::State;
-use common::{BOTH, Raw, answering, dressed, join, observing, plain, words};
+use common::{BOTH, Raw, Way, answering, dressed, join, observing, plain, words};
 use serde_json::{Value, json};
 
 const LEGACY: Revision = Revision::LATEST_LEGACY;
@@ -46,7 +46,7 @@ async fn servers_live_without_roots() {
         assert_eq!(text(&client, "careful").await.unwrap(), "no roots", "{revision}");
         assert!(matches!(text(&client, "careless").await, Err(CallError::Fault(_))), "{revision}");
         assert_eq!(text(&client, "careful").await.unwrap(), "no roots");
-        assert!(wire.of(common::Way::In, "roots/list").is_empty(), "it was never asked");
+        assert!(wire.of(Way::In, "roots/list").is_empty(), "it was never asked");
         let some = Answerers::default().roots(Arc::default());
         let (client, _) = join(&server, answering(some), revision).await;
         assert_eq!(text(&client, "careful").await.unwrap(), "0 roots", "{revision}");
@@ -59,7 +59,8 @@ async fn servers_live_without_roots() {
     assert_eq!(words(&raw.recv().await), "roots are not to be had");
 }
 
-/// SAM-3: context of servers is asked for only where the client declared it; `none` needs nothing.
+/// SAM-3, DEP-3: context of servers is asked for only where the client declared it, which ours never does;
+/// `none` needs nothing.
 #[tokio::test]
 async fn context_needs_its_capability() {
     let sampling = |context: IncludeContext| {
@@ -93,6 +94,13 @@ async fn context_needs_its_capability() {
             let required = &reply["error"]["data"]["requiredCapabilities"];
             assert_eq!(*required, json!({ "sampling": { "context": {} } }), "{reply}");
         }
+    }
+    for revision in BOTH {
+        let connector = answering(Answerers::default().sample(|_| async { panic!("nothing to answer") }));
+        let (client, wire) = join(&server, connector, revision).await;
+        assert!(client.call_tool("this", &json!({})).unwrap().await.is_err(), "{revision}");
+        let said = format!("{:?}", wire.went(Way::Out));
+        assert!(said.contains("sampling") && !said.contains("\"context\""), "{said}");
     }
 }
 

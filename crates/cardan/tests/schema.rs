@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cardan::client::CallError;
 use cardan::prelude::*;
 use cardan::proto::era::{Revision, gates};
+use cardan::proto::limits::Limits;
 use cardan::proto::model::{Schema, Tool};
 use cardan::proto::session::event::CallOptions;
 use cardan_schema::SchemaError;
@@ -169,4 +170,18 @@ async fn both_ends_agree() {
         client.checked_call_tool("scale", &json!({ "n": 3 }), CallOptions::default()).await.unwrap();
         assert_eq!(wire.of(Way::Out, "tools/list").len(), 1, "listed once");
     }
+}
+
+/// `limits.tools_remembered`: what is not remembered cannot be checked, and is then not called.
+#[tokio::test]
+async fn only_so_many_schemas_are_remembered() {
+    let server =
+        Server::builder("two", "1").tool("a", "a", async || "a").tool("b", "b", async || "b").build();
+    let limits = Limits { tools_remembered: 1, ..Limits::DEFAULT };
+    let (client, wire) = join(&server, plain().limits(limits), Revision::LATEST_MODERN).await;
+    let options = CallOptions::default;
+    client.checked_call_tool("a", &json!({}), options()).await.unwrap();
+    let second = client.checked_call_tool("b", &json!({}), options()).await;
+    assert!(matches!(second, Err(CallError::Unchecked(_))), "{second:?}");
+    assert_eq!(wire.of(Way::Out, "tools/call").len(), 1);
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Flaw;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
@@ -75,13 +76,16 @@ impl Answerers {
         capabilities
     }
 
-    pub(crate) fn answer(&self, ask: &Ask) -> Handler<Result<Bytes, Fault>> {
+    pub(crate) fn answer(&self, ask: &Ask, limits: &Limits) -> Handler<Result<Bytes, Fault>> {
         let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
             (Method::ElicitationCreate, Some(elicit), ..) => {
                 answer_with(ask, elicit, ElicitParams::check, check_elicited)
             }
             (Method::SamplingCreateMessage, _, Some(sample), _) => {
-                answer_with(ask, sample, CreateMessageParams::check, |_, _| None)
+                let admit = |params: &CreateMessageParams| {
+                    params.check().into_iter().chain(params.check_turns(limits.tool_turns)).collect()
+                };
+                answer_with(ask, sample, admit, |_, _| None)
             }
             (Method::RootsList, .., Some(roots)) => {
                 let roots = roots.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -114,7 +118,7 @@ type Answered = Result<Handler<Result<Bytes, Fault>>, Fault>;
 fn answer_with<P, R>(
     ask: &Ask,
     answering: &Answering<P, R>,
-    admit: fn(&P) -> Vec<Flaw>,
+    admit: impl Fn(&P) -> Vec<Flaw>,
     check: fn(&P, &R) -> Option<Fault>,
 ) -> Answered
 where

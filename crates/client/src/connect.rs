@@ -149,7 +149,7 @@ impl Connector {
             cache: Arc::new(Cache::new(self.limits.cache_entries)),
             told,
             findings: Mutex::new(Vec::new()),
-            max_findings: self.limits.findings,
+            limits: self.limits.clone(),
         });
         let config = Arc::new(self.config(era));
         let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
@@ -263,7 +263,7 @@ struct Side {
     cache: Arc<Cache>,
     told: watch::Sender<News>,
     findings: Mutex<Vec<Finding>>,
-    max_findings: usize,
+    limits: Limits,
 }
 
 impl Side {
@@ -273,7 +273,7 @@ impl Side {
 
     fn keep(&self, finding: &Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        if findings.len() < self.max_findings {
+        if findings.len() < self.limits.findings {
             findings.push(finding.clone());
         }
     }
@@ -281,7 +281,7 @@ impl Side {
 
 impl Service for Side {
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
-        self.answerers.answer(&ask)
+        self.answerers.answer(&ask, &self.limits)
     }
 
     fn note(&self, note: Note) {

@@ -165,6 +165,8 @@ rules! {
     NoteUnknown Lifecycle "note-unknown" "unknown notes are ignored (informative)";
     /// A removed or unadvertised feature was used.
     Unadvertised Lifecycle "unadvertised" "only declared capabilities are used (lifecycle)";
+    /// A server that asks for input faster than anyone can answer.
+    AskFlood Lifecycle "ask-flood" "asks fit the rate limit (limits.asks_per_minute)";
     /// Roots, sampling or logging in the modern era: they work, but are on their way out.
     Deprecated Lifecycle "deprecated" "roots, sampling and logging are deprecated (2026-07-28)";
     /// A foreign form that was understood: the first use of each quirk.

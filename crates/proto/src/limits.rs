@@ -3,6 +3,16 @@
 //! A buffer, queue, table or wait without a row here is a bug. Units come last in the name.
 //! Cores enforce counts and times, links enforce bytes before they buffer. What happens at
 //! each bound is written beside it and tested where it is enforced.
+//!
+//! Four kinds of numbers stand elsewhere, as constants beside the code that they belong to, because nobody
+//! has a reason to choose them:
+//! * what a schema or a template may cost (`cardan_schema::bounds`, [`uri_template`]): a guard against
+//!   hostile text, in units that only that code understands;
+//! * what the protocol itself fixes, such as the number of completions in one answer;
+//! * steps, not bounds: how much is read or written before others get their turn;
+//! * pieces of what is bounded here: the last words of a child are the end of `stderr_bytes`.
+//!
+//! [`uri_template`]: crate::model::uri_template
 
 use std::time::Duration;
 
@@ -117,7 +127,8 @@ pub struct Limits {
     pub child_term_grace: Duration,
     /// Reaping a child's group after KILL.
     pub child_kill_grace: Duration,
-    /// The closing DELETE of a legacy HTTP session.
+    /// Waiting for the answer to our goodbye: the closing DELETE of a legacy HTTP session, or `shutdown`
+    /// where the dialect has it.
     pub farewell_timeout: Duration,
     /// The head of an HTTP request. Then the connection is closed.
     pub head_timeout: Duration,

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use cardan_proto::limits::Limits;
 use serde_json::{Map, Value};
 
 use crate::error::SchemaError;
@@ -22,7 +23,7 @@ pub const WORK: u64 = 100_000_000;
 /// Work spent on finding out where a value does not fit.
 pub const EXPLAIN_WORK: u64 = 1_000_000;
 /// Nesting of an instance, as everywhere.
-pub const INSTANCE_DEPTH: usize = 128;
+pub const INSTANCE_DEPTH: usize = Limits::DEFAULT.depth;
 
 /// What one visit of a schema costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

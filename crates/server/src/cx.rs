@@ -315,7 +315,8 @@ impl Cx {
 
     /// Asks the client's model.
     pub fn sample(&self, name: &str, params: &CreateMessageParams) -> Result<CreateMessageResult, Stop> {
-        let params = sound(params, |params| params.check())?;
+        let turns = params.check_turns(self.server.limits().tool_turns);
+        let params = sound(params, |params| params.check().into_iter().chain(turns).collect())?;
         self.need(name, Method::SamplingCreateMessage, Some(params))
     }
 

@@ -62,6 +62,20 @@ impl CreateMessageParams {
         Self { messages, max_tokens, ..Self::default() }
     }
 
+    /// How often the model has used tools so far. A loop grows by one each time it goes round.
+    #[must_use]
+    pub fn tool_turns(&self) -> usize {
+        self.messages.iter().filter(|message| message.content.uses().next().is_some()).count()
+    }
+
+    /// More turns of tool use than `max`: the conversation goes in circles.
+    #[must_use]
+    pub fn check_turns(&self, max: usize) -> Option<Flaw> {
+        let turns = self.tool_turns();
+        let what = || format!("has {turns} turns of tool use, and {max} are allowed; ask without tools");
+        (turns > max).then(|| Flaw::at("messages", what()))
+    }
+
     /// What a server must not send: unknown roles, tool results out of place.
     #[must_use]
     pub fn check(&self) -> Vec<Flaw> {

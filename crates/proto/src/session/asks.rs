@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -12,11 +13,12 @@ use super::Session;
 use super::event::{
     Ask, AskKey, CallOptions, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Ticket,
 };
+use super::progress::Quota;
 use super::tables::{Pending, Purpose};
 use crate::era::{self, Revision};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, Envelope, Reply, Shape, Violation};
-use crate::jsonrpc::fault::Fault;
+use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::method::Method;
 use crate::moment::Moment;
@@ -27,7 +29,10 @@ pub(super) struct PendingAsks {
     open: BTreeMap<AskKey, Origin>,
     rounds: BTreeMap<Ticket, AskRound>,
     minted: u64,
+    quota: Quota,
 }
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Where the answer goes.
 #[derive(Debug, Clone)]
@@ -106,11 +111,25 @@ impl Session {
             return self.reply_to_server(lane, call.id, Err(fault));
         }
         if self.asks.open.len() >= self.config.limits.calls_inbound {
-            let fault = Fault::new(crate::jsonrpc::fault::code::BUSY, "too many requests for input at once");
+            let fault = Fault::new(code::BUSY, "too many requests for input at once");
+            return self.reply_to_server(lane, call.id, Err(fault));
+        }
+        if !self.in_time(1, &what.method) {
+            let fault = Fault::new(code::BUSY, "too many requests for input in a minute; ask again later");
             return self.reply_to_server(lane, call.id, Err(fault));
         }
         let ask = self.asks.add(Origin::Call { lane, id: call.id });
         self.event(Event::Asked { ask, ticket: None, what });
+    }
+
+    /// A person who is asked all the time answers anything: no server may ask faster than the limit.
+    fn in_time(&mut self, count: usize, method: &Method) -> bool {
+        let (now, max) = (self.now, self.config.limits.asks_per_minute);
+        let admits = self.asks.quota.admits(u32::try_from(count).unwrap_or(u32::MAX), now, max, MINUTE);
+        if !admits {
+            self.find(Rule::AskFlood, None, method.to_string());
+        }
+        admits
     }
 
     /// What a legacy client answers to an ask it did not offer.
@@ -151,7 +170,11 @@ impl Session {
             let violation = Violation { shape: Shape::Reply, ..Violation::of(Rule::Unadvertised) };
             return self.settle(ticket, Outcome::Violated(violation));
         }
-        if rounds > self.config.limits.ask_rounds {
+        let flood = match entries.first() {
+            Some((_, first)) => !self.in_time(entries.len(), &first.method),
+            None => false,
+        };
+        if flood || rounds > self.config.limits.ask_rounds {
             let reason = Cow::Borrowed("the server asked for input too often");
             return self.settle(ticket, Outcome::Cancelled { reason, delivery: Delivery::Sent });
         }

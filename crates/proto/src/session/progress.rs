@@ -36,21 +36,36 @@ enum Step {
 /// Log notes of one link. What is too much is dropped: unlike progress, no note stands for the others.
 #[derive(Debug, Default)]
 pub(super) struct LogPace {
+    quota: Quota,
+    dropped: u64,
+}
+
+/// So many in a period, and then no more until the next one begins.
+#[derive(Debug, Default)]
+pub(super) struct Quota {
     window: Moment,
     passed: u32,
-    dropped: u64,
+}
+
+impl Quota {
+    /// May `count` more pass now? They do together or not at all.
+    pub(super) fn admits(&mut self, count: u32, now: Moment, max: u32, period: Duration) -> bool {
+        if now.since(self.window) >= period {
+            (self.window, self.passed) = (now, 0);
+        }
+        let admits = self.passed.saturating_add(count) <= max;
+        if admits {
+            self.passed += count;
+        }
+        admits
+    }
 }
 
 impl LogPace {
     /// May one more go out now?
     pub(super) fn admits(&mut self, now: Moment, max: u32) -> bool {
-        if now.since(self.window) >= SECOND {
-            (self.window, self.passed) = (now, 0);
-        }
-        let admits = self.passed < max;
-        if admits {
-            self.passed += 1;
-        } else {
+        let admits = self.quota.admits(1, now, max, SECOND);
+        if !admits {
             self.dropped += 1;
         }
         admits
