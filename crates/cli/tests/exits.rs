@@ -113,6 +113,7 @@ fn a_protocol_violation_is_11() {
 fn a_timeout_is_12_and_cancels_on_the_wire() {
     demo(&["call", "slow", "steps=1", "delay_ms=60000", "--timeout", "2"]).exits(12).tells(&[
         "timeout",
+        "bytes came meanwhile",
         "delivery: ",
         "--timeout",
     ]);

@@ -9,7 +9,7 @@ use cardan_proto::era::Revision;
 use cardan_proto::finding::Finding;
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::jsonrpc::fault::Fault;
-use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal};
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 
 /// Why a call brought no result.
 #[derive(Debug, Clone)]
@@ -25,6 +25,10 @@ pub enum CallError {
         after: Duration,
         /// Did it reach the server?
         delivery: Delivery,
+        /// How far it had come.
+        stage: Stage,
+        /// Bytes that arrived on the link since the call was made.
+        seen_bytes: u64,
     },
     /// The call was given up.
     Cancelled {
@@ -103,7 +107,9 @@ pub(crate) fn result_of(outcome: Outcome) -> Result<bytes::Bytes, CallError> {
     Err(match outcome {
         Outcome::Done(result) => return Ok(result),
         Outcome::Fault(fault) => CallError::Fault(fault),
-        Outcome::TimedOut { deadline, after, delivery } => CallError::TimedOut { deadline, after, delivery },
+        Outcome::TimedOut { deadline, after, delivery, stage, seen_bytes } => {
+            CallError::TimedOut { deadline, after, delivery, stage, seen_bytes }
+        }
         Outcome::Cancelled { reason, delivery } => CallError::Cancelled { reason, delivery },
         Outcome::Lost { cause, delivery } => CallError::Lost { cause, delivery },
         Outcome::Violated(violation) => CallError::Violated(violation),
@@ -116,12 +122,16 @@ impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fault(fault) => write!(f, "the server answered with an error: {fault}"),
-            Self::TimedOut { deadline, after, delivery } => {
+            Self::TimedOut { deadline, after, delivery, stage, seen_bytes } => {
                 let what = match deadline {
                     Deadline::Idle => "no sign of life",
                     Deadline::Total => "no answer",
                 };
-                write!(f, "{what} within {:.1} s ({})", after.as_secs_f64(), words(*delivery))
+                let (secs, delivery) = (after.as_secs_f64(), words(*delivery));
+                write!(
+                    f,
+                    "{what} within {secs:.1} s: {stage}; {seen_bytes} bytes came meanwhile ({delivery})"
+                )
             }
             Self::Cancelled { reason, delivery } => write!(f, "given up: {reason} ({})", words(*delivery)),
             Self::Lost { cause, delivery } => write!(f, "link lost: {cause} ({})", words(*delivery)),
@@ -200,4 +210,26 @@ pub struct Settled {
     pub revision: Revision,
     /// The result of `initialize` or `server/discover`, as raw JSON. Dialects have none.
     pub greeting: Option<bytes::Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S0-57: a timeout says stage, elapsed time and bytes seen, besides what becomes of the call.
+    #[test]
+    fn s0_57_a_timeout_says_how_far_it_came() {
+        let error = CallError::TimedOut {
+            deadline: Deadline::Idle,
+            after: Duration::from_millis(30_040),
+            delivery: Delivery::Unknown,
+            stage: Stage::Sent,
+            seen_bytes: 17,
+        };
+        assert_eq!(
+            error.to_string(),
+            "no sign of life within 30.0 s: written, no sign of it since; 17 bytes came meanwhile \
+             (whether the server ran it is not known)"
+        );
+    }
 }

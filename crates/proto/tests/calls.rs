@@ -7,7 +7,7 @@ use std::time::Duration;
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Answer, CallOptions, Cause, Command, Deadline, Delivery, Event, Input, Outcome, Refusal, Ticket,
+    Answer, CallOptions, Cause, Command, Deadline, Delivery, Event, Input, Outcome, Refusal, Stage, Ticket,
 };
 use cardan_proto::session::state::State;
 use common::*;
@@ -189,7 +189,9 @@ fn s0_36_silence_ends_a_call_on_time() {
         Outcome::TimedOut {
             deadline: Deadline::Idle,
             after: Duration::from_secs(30),
-            delivery: Delivery::Unknown
+            delivery: Delivery::Unknown,
+            stage: Stage::Sent,
+            seen_bytes: 0,
         }
     );
     let told = client.one();
@@ -217,7 +219,7 @@ fn can_12_progress_never_lifts_the_total() {
         assert!(client.settled().is_empty(), "{n}");
     }
     client.secs(5);
-    let Outcome::TimedOut { deadline, after, delivery } = client.outcome() else { panic!() };
+    let Outcome::TimedOut { deadline, after, delivery, .. } = client.outcome() else { panic!() };
     assert_eq!((deadline, after), (Deadline::Total, Duration::from_secs(35)));
     assert_eq!(delivery, Delivery::Sent, "progress showed that it arrived");
 

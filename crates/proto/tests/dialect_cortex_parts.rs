@@ -16,7 +16,7 @@ use cardan_proto::jsonrpc::envelope::{Reply, Violation};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal};
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use serde_json::{Value, json};
 
 type Check = fn(&Value) -> Vec<Deviation>;
@@ -283,15 +283,16 @@ fn events_are_written_and_read_back() {
 #[test]
 fn local_failures_fit_the_schema() {
     let delivery = Delivery::Unknown;
+    let timed_out = |deadline| Outcome::TimedOut {
+        deadline,
+        after: Duration::from_secs(30),
+        delivery,
+        stage: Stage::Sent,
+        seen_bytes: 0,
+    };
     let outcomes = [
-        (
-            Outcome::TimedOut { deadline: Deadline::Idle, after: Duration::from_secs(30), delivery },
-            "timeout_idle",
-        ),
-        (
-            Outcome::TimedOut { deadline: Deadline::Total, after: Duration::from_secs(60), delivery },
-            "timeout_total",
-        ),
+        (timed_out(Deadline::Idle), "timeout_idle"),
+        (timed_out(Deadline::Total), "timeout_total"),
         (Outcome::Cancelled { reason: "user".into(), delivery }, "cancelled"),
         (Outcome::Lost { cause: Cause::Io("close code 1011: internal error".into()), delivery }, "closed"),
         (Outcome::Violated(Violation::of(Rule::NoOutcome)), "envelope"),

@@ -356,6 +356,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         }
         let queued = self.link.queued();
         self.session.written(self.link.written());
+        self.session.received(self.link.received_bytes());
         let limits = &self.config.limits;
         if queued == 0 {
             self.stalled_since = None;

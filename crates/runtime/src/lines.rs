@@ -27,6 +27,7 @@ pub struct Lines<R, W> {
     writer: Option<W>,
     decoder: LineDecoder,
     inbuf: BytesMut,
+    received_bytes: u64,
     out: Outbox,
     excerpt_bytes: usize,
     drain_timeout: Duration,
@@ -42,6 +43,7 @@ impl<R, W> Lines<R, W> {
             writer: Some(writer),
             decoder: LineDecoder::new(limits.frame_bytes),
             inbuf: BytesMut::new(),
+            received_bytes: 0,
             out: Outbox::default(),
             excerpt_bytes: limits.excerpt_bytes,
             drain_timeout: limits.drain_timeout,
@@ -153,7 +155,7 @@ where
             }
             match ready!(self.poll_fill(cx)) {
                 Ok(0) => self.reader = None,
-                Ok(_) => {}
+                Ok(n) => self.received_bytes += n as u64,
                 Err(error) => {
                     self.reader = None;
                     return Poll::Ready(Received::Ended(Cause::Io(error.to_string().into())));
@@ -186,6 +188,10 @@ where
 
     fn written(&self) -> u64 {
         self.out.written
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {

@@ -39,6 +39,11 @@ pub trait Link: Send + 'static {
     /// How many messages were written in full.
     fn written(&self) -> u64;
 
+    /// How many bytes were read so far, whether or not they are a message yet. Zero: it does not tell.
+    fn received_bytes(&self) -> u64 {
+        0
+    }
+
     /// The link has ended or is about to, for `cause` as far as is known. A link that may learn more,
     /// such as how a child's process ended, waits briefly for it. Ready at once where there is nothing
     /// to learn.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, EraChoice, Role};
-use cardan_proto::session::event::{CallOptions, Cause, Event, LaneId, Outcome, Outgoing, Refusal};
+use cardan_proto::session::event::{CallOptions, Cause, Event, LaneId, Outcome, Outgoing, Refusal, Stage};
 use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::lines::Lines;
@@ -156,4 +156,23 @@ async fn s0_43_dropping_the_driver_settles_its_calls() {
         assert!(matches!(outcome, Outcome::Lost { .. }), "{outcome:?}");
     }
     assert!(peer.is_closed());
+}
+
+/// S0-57: half a reply is told from silence.
+#[tokio::test(start_paused = true)]
+async fn s0_57_a_timeout_counts_the_bytes_of_half_a_reply() {
+    let (link, mut theirs) = link(&Limits::DEFAULT);
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), config(Limits::DEFAULT));
+    let _driver = tokio::spawn(driver);
+    opened(&mut theirs).await;
+    herald.ready.notified().await;
+    let call = call(&peer, 1);
+    tokio::task::yield_now().await;
+    let half = br#"{"jsonrpc":"2.0","id":2,"result":{"content":["#;
+    theirs.write_all(half).await.unwrap();
+    let outcome = call.await;
+    let Outcome::TimedOut { stage, seen_bytes, after, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((stage, seen_bytes), (Stage::Sent, half.len() as u64));
+    assert_eq!(after, Limits::DEFAULT.call_idle_timeout);
 }

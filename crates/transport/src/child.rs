@@ -146,6 +146,10 @@ impl Link for ChildLink {
         self.lines.written()
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.lines.received_bytes()
+    }
+
     fn poll_explain(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<Cause> {
         if !matches!(cause, Cause::ClosedByPeer | Cause::Io(_)) {
             return Poll::Ready(cause.clone());

@@ -217,46 +217,48 @@ impl Error for SocketError {
     }
 }
 
+impl SocketLink {
+    fn lines(&self) -> &dyn Link {
+        match &self.stream {
+            Stream::Unix(lines) => lines,
+            Stream::Tcp(lines) => lines,
+        }
+    }
+
+    fn lines_mut(&mut self) -> &mut dyn Link {
+        match &mut self.stream {
+            Stream::Unix(lines) => lines,
+            Stream::Tcp(lines) => lines,
+        }
+    }
+}
+
 impl Link for SocketLink {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
-        match &mut self.stream {
-            Stream::Unix(lines) => lines.poll_recv(cx),
-            Stream::Tcp(lines) => lines.poll_recv(cx),
-        }
+        self.lines_mut().poll_recv(cx)
     }
 
     fn put(&mut self, lane: LaneId, message: &Outgoing) {
-        match &mut self.stream {
-            Stream::Unix(lines) => lines.put(lane, message),
-            Stream::Tcp(lines) => lines.put(lane, message),
-        }
+        self.lines_mut().put(lane, message);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Unix(lines) => lines.poll_flush(cx),
-            Stream::Tcp(lines) => lines.poll_flush(cx),
-        }
+        self.lines_mut().poll_flush(cx)
     }
 
     fn queued(&self) -> usize {
-        match &self.stream {
-            Stream::Unix(lines) => lines.queued(),
-            Stream::Tcp(lines) => lines.queued(),
-        }
+        self.lines().queued()
     }
 
     fn written(&self) -> u64 {
-        match &self.stream {
-            Stream::Unix(lines) => lines.written(),
-            Stream::Tcp(lines) => lines.written(),
-        }
+        self.lines().written()
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.lines().received_bytes()
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
-        match &mut self.stream {
-            Stream::Unix(lines) => lines.poll_close(cx, cause),
-            Stream::Tcp(lines) => lines.poll_close(cx, cause),
-        }
+        self.lines_mut().poll_close(cx, cause)
     }
 }

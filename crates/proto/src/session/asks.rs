@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::event::{
-    Ask, AskKey, CallOptions, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Ticket,
+    Ask, AskKey, CallOptions, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Stage, Ticket,
 };
 use super::progress::Quota;
 use super::tables::{Pending, Purpose};
@@ -54,6 +54,7 @@ struct AskRound {
     waiting: usize,
     answers: Vec<(Box<str>, Bytes)>,
     started: Moment,
+    seen_bytes: u64,
     total: Option<Moment>,
     rounds: usize,
 }
@@ -187,6 +188,7 @@ impl Session {
             waiting: entries.len(),
             answers: Vec::with_capacity(entries.len()),
             started: pending.started,
+            seen_bytes: pending.seen_bytes,
             total: pending.total,
             rounds,
         };
@@ -250,6 +252,7 @@ impl Session {
             // The next retry starts from the original params, and the total deadline covers all rounds.
             pending.params = round.params;
             pending.started = round.started;
+            pending.seen_bytes = round.seen_bytes;
             pending.total = round.total;
         }
         self.set_alarm();
@@ -306,11 +309,14 @@ impl Session {
                 .is_some_and(|round| round.total.is_some_and(|at| at <= self.now));
             let Some(round) = due.then(|| self.asks.rounds.remove(&ticket)).flatten() else { continue };
             self.withdraw_asks_of(ticket);
-            let after = self.now.since(round.started);
-            self.settle(
-                ticket,
-                Outcome::TimedOut { deadline: Deadline::Total, after, delivery: Delivery::Sent },
-            );
+            let outcome = Outcome::TimedOut {
+                deadline: Deadline::Total,
+                after: self.now.since(round.started),
+                delivery: Delivery::Sent,
+                stage: Stage::Asking,
+                seen_bytes: self.arrived_bytes().saturating_sub(round.seen_bytes),
+            };
+            self.settle(ticket, outcome);
         }
     }
 

@@ -120,7 +120,7 @@ impl Session {
         for at in [idle, total].into_iter().flatten() {
             self.ring_by(at);
         }
-        let (frame, started) = (self.sent, self.now);
+        let (frame, started, seen_bytes) = (self.sent, self.now, self.arrived_bytes());
         let pending = Pending {
             purpose,
             method,
@@ -129,6 +129,7 @@ impl Session {
             revision,
             frame,
             started,
+            seen_bytes,
             idle,
             total,
             rounds,
@@ -359,16 +360,19 @@ impl Session {
             return;
         };
         self.send_cancel(id, "timed out");
-        let delivery = self.delivery(&pending);
-        let after = self.now.since(pending.started);
+        let outcome = Outcome::TimedOut {
+            deadline,
+            after: self.now.since(pending.started),
+            delivery: self.delivery(&pending),
+            stage: self.stage(&pending),
+            seen_bytes: self.arrived_bytes().saturating_sub(pending.seen_bytes),
+        };
         match pending.purpose {
             Purpose::Call(ticket) | Purpose::Listen(ticket) => {
                 self.drop_listen(ticket);
-                self.settle(ticket, Outcome::TimedOut { deadline, after, delivery });
+                self.settle(ticket, outcome);
             }
-            Purpose::Subscribe(ticket) => {
-                self.end_legacy_listen(ticket, Outcome::TimedOut { deadline, after, delivery });
-            }
+            Purpose::Subscribe(ticket) => self.end_legacy_listen(ticket, outcome),
             Purpose::Ask { key, name } => {
                 self.ask_answered(key, name, Err(Fault::internal("the client did not answer in time")));
             }

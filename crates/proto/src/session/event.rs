@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal};
+pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
 use crate::finding::Finding;

@@ -33,7 +33,8 @@ use self::asks::PendingAsks;
 use self::batches::Batches;
 use self::config::{Config, Role};
 use self::event::{
-    CallKey, Cause, Command, Delivery, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket,
+    CallKey, Cause, Command, Delivery, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Stage,
+    Ticket,
 };
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
@@ -82,6 +83,9 @@ pub struct Session {
     /// Frames that we sent, and those known to be written.
     sent: u64,
     written: u64,
+    /// Bytes of the frames that arrived on this link, and all bytes that the link has told of.
+    framed_bytes: u64,
+    received_bytes: u64,
     noise: usize,
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
@@ -134,6 +138,8 @@ impl Session {
             frames: 0,
             sent: 0,
             written: 0,
+            framed_bytes: 0,
+            received_bytes: 0,
             noise: 0,
             alarm: None,
             drain: None,
@@ -188,6 +194,12 @@ impl Session {
         self.written = self.written.max(frames);
     }
 
+    /// How many bytes the link has read, whether or not they are a frame yet. A link that does not tell is
+    /// known by its frames alone.
+    pub fn received(&mut self, bytes: u64) {
+        self.received_bytes = self.received_bytes.max(bytes);
+    }
+
     /// Where the session is.
     #[must_use]
     pub fn state(&self) -> State {
@@ -240,6 +252,7 @@ impl Session {
 
     fn frame(&mut self, lane: LaneId, bytes: &Bytes) {
         self.frames += 1;
+        self.framed_bytes += bytes.len() as u64;
         if !self.config.dialect.translates() {
             return self.read(lane, bytes);
         }
@@ -531,6 +544,21 @@ impl Session {
         } else {
             Delivery::Unknown
         }
+    }
+
+    fn stage(&self, pending: &Pending) -> Stage {
+        if pending.pace.is_known() {
+            Stage::Running
+        } else if pending.frame > self.written {
+            Stage::Queued
+        } else {
+            Stage::Sent
+        }
+    }
+
+    /// What arrived on this link so far.
+    fn arrived_bytes(&self) -> u64 {
+        self.framed_bytes.max(self.received_bytes)
     }
 
     /// Server: the legacy client, once it may be told things.

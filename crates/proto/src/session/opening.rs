@@ -56,6 +56,7 @@ impl Session {
         self.link = super::Link::Up;
         (self.revision, self.shaken) = (None, None);
         (self.sent, self.written, self.noise) = (0, 0, 0);
+        (self.framed_bytes, self.received_bytes) = (0, 0);
         match self.config.role {
             Role::Client => self.server = ServerCaps::default(),
             Role::Server => self.log_level = None,

@@ -27,6 +27,11 @@ pub enum Outcome {
         after: Duration,
         /// Did it reach the peer?
         delivery: Delivery,
+        /// How far it had come.
+        stage: Stage,
+        /// Bytes that arrived on the link since the call was made, half a message included. None at all is
+        /// a peer that hangs; many are one that speaks of something else.
+        seen_bytes: u64,
     },
     /// We gave it up.
     Cancelled {
@@ -70,6 +75,30 @@ pub enum Deadline {
     Idle,
     /// Too long in all.
     Total,
+}
+
+/// How far a call had come when its time was up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It waits for the peer to take our bytes.
+    Queued,
+    /// It was written; the peer gave no sign of it.
+    Sent,
+    /// The peer told how far it is.
+    Running,
+    /// The peer asked for input, and the answer was not there yet.
+    Asking,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Queued => "still waiting to be written",
+            Self::Sent => "written, no sign of it since",
+            Self::Running => "running, as its progress showed",
+            Self::Asking => "waiting for the input it asked for",
+        })
+    }
 }
 
 /// Whether a call reached the peer.

@@ -192,6 +192,8 @@ pub(super) struct Pending {
     /// Which of our frames it is.
     pub(super) frame: u64,
     pub(super) started: Moment,
+    /// Bytes that had arrived on the link when it was made.
+    pub(super) seen_bytes: u64,
     pub(super) idle: Option<Moment>,
     pub(super) total: Option<Moment>,
     pub(super) rounds: usize,

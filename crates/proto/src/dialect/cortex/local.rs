@@ -55,7 +55,7 @@ fn fault(outcome: &Outcome) -> Fault {
         Outcome::Done(_) | Outcome::Fault(_) => {
             Fault::internal("the peer answered; this is no local failure")
         }
-        Outcome::TimedOut { deadline, after, delivery } => {
+        Outcome::TimedOut { deadline, after, delivery, .. } => {
             let class = match deadline {
                 Deadline::Idle => "timeout_idle",
                 Deadline::Total => "timeout_total",
