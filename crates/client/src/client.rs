@@ -260,7 +260,7 @@ impl Client {
 
     /// Our answer to an ask that came in another way than by the session.
     pub(crate) async fn answer(&self, ask: Ask) -> Result<Bytes, Fault> {
-        self.answerers.answer(&ask).await
+        self.answerers.answer(&ask, &self.config.limits).await
     }
 
     pub(crate) fn max_pages(&self) -> usize {

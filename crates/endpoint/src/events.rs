@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use cardan_proto::codec::sse::write_event;
 use cardan_proto::http::headers::{self, Accepts, Content, X_CLIENT_ID, single_text};
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
 use cardan_runtime::service::{Host, Service};
@@ -115,11 +115,11 @@ impl Link for StreamLink {
         }
     }
 
-    fn put(&mut self, _lane: LaneId, message: &Outgoing) {
+    fn put(&mut self, frame: u64, _lane: LaneId, message: &Outgoing) {
         let message = Wire::of(message).joined();
         self.bytes += message.len();
         self.waiting.push_back(message);
-        self.put += 1;
+        self.put = frame;
     }
 
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -131,8 +131,8 @@ impl Link for StreamLink {
         self.bytes
     }
 
-    fn written(&self) -> u64 {
-        self.put
+    fn departed(&self) -> Departed {
+        Departed::through(self.put)
     }
 
     fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {

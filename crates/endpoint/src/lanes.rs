@@ -12,7 +12,7 @@ use bytes::Bytes;
 use cardan_proto::codec::sse::{write_event, write_priming};
 use cardan_proto::jsonrpc::envelope::Decoded;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_proto::session::replay::{EventId, Replay, Resume};
 use cardan_runtime::link::{Link, Received};
 
@@ -395,8 +395,8 @@ impl Link for Lanes {
         self.arrived.pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 
-    fn put(&mut self, lane: LaneId, message: &Outgoing) {
-        self.put += 1;
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.put = frame;
         let wire = Wire::of(message);
         if lane == LaneId::MAIN {
             self.put_push(wire);
@@ -435,8 +435,8 @@ impl Link for Lanes {
         0
     }
 
-    fn written(&self) -> u64 {
-        self.put
+    fn departed(&self) -> Departed {
+        Departed::through(self.put)
     }
 
     fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {

@@ -16,7 +16,7 @@ use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::status::{Stage, of_fault};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
 use cardan_runtime::service::{Host, Service};
@@ -72,8 +72,8 @@ impl Link for PostLink {
         }
     }
 
-    fn put(&mut self, lane: LaneId, message: &Outgoing) {
-        self.put += 1;
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.put = frame;
         if lane != LANE || self.end == End::Ended {
             return;
         }
@@ -100,8 +100,8 @@ impl Link for PostLink {
         0
     }
 
-    fn written(&self) -> u64 {
-        self.put
+    fn departed(&self) -> Departed {
+        Departed::through(self.put)
     }
 
     fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {

@@ -19,7 +19,7 @@ use cardan_proto::session::Session;
 use cardan_proto::session::config::{Config, Role};
 use cardan_proto::session::event::{
     Answer, Ask, AskKey, CallKey, Called, Cause, Command, Delivery, Event, Input, Outcome, Output, Refusal,
-    Ticket,
+    Ticket, Turn,
 };
 use tokio::time::{Instant, Sleep};
 
@@ -248,13 +248,17 @@ impl<L: Link, S: Service> Driver<L, S> {
         while let Some(output) = self.session.poll() {
             any = true;
             match output {
-                Output::Send { lane, message, .. } => {
-                    if message.is_droppable() && self.link.queued() >= self.config.limits.outbox_bytes {
+                Output::Send { lane, frame, turn, message, .. } => match turn {
+                    Turn::Ahead => self.link.put_ahead(frame, lane, &message),
+                    Turn::InOrder
+                        if message.is_droppable()
+                            && self.link.queued() >= self.config.limits.outbox_bytes =>
+                    {
                         self.dropped_notes += 1;
-                    } else {
-                        self.link.put(lane, &message);
                     }
-                }
+                    Turn::InOrder => self.link.put(frame, lane, &message),
+                },
+                Output::Retract { frame } => self.link.retract(frame),
                 Output::EndLane { lane } => self.link.end_lane(lane),
                 Output::Release { lane, retry } => self.link.release(lane, retry),
                 Output::Event(event) => self.tell(event, cx),
@@ -355,7 +359,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             self.end(cause.clone());
         }
         let queued = self.link.queued();
-        self.session.written(self.link.written());
+        self.session.departed(self.link.departed());
         self.session.received(self.link.received_bytes());
         let limits = &self.config.limits;
         if queued == 0 {
@@ -383,7 +387,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         if let Phase::Ending(cause) = &self.phase {
             let Poll::Ready(cause) = self.link.poll_explain(cx, cause) else { return Poll::Pending };
             self.phase = Phase::Closing(cause.clone());
-            self.session.written(self.link.written());
+            self.session.departed(self.link.departed());
             self.handle(Input::Closed { cause });
             self.obey(cx);
             self.handlers.clear();

@@ -17,6 +17,7 @@ mod inbox;
 pub mod lines;
 pub mod link;
 pub mod memory;
+mod outbox;
 pub mod peer;
 pub mod service;
 mod tasks;

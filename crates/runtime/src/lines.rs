@@ -2,7 +2,6 @@
 //!
 //! stdio, child processes, Unix sockets and TCP are all this.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -14,11 +13,12 @@ use cardan_proto::codec::{Line, LineDecoder};
 use cardan_proto::finding::{Rule, excerpt};
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Sleep, sleep};
 
 use crate::link::{Link, Received};
+use crate::outbox::Outbox;
 
 /// Lines over a reader and a writer.
 #[derive(Debug)]
@@ -75,52 +75,6 @@ impl<R, W> Lines<R, W> {
     }
 }
 
-/// Bytes that wait, and where each message in them ends.
-#[derive(Debug, Default)]
-struct Outbox {
-    bytes: Vec<u8>,
-    /// How much of `bytes` is written.
-    done: usize,
-    /// What was written and is no longer in `bytes`.
-    gone: u64,
-    /// Where each message ends that is not written in full, counted from the link's first byte.
-    ends: VecDeque<u64>,
-    written: u64,
-}
-
-impl Outbox {
-    fn push(&mut self, message: &Outgoing) {
-        message.write(&mut self.bytes);
-        self.bytes.push(b'\n');
-        self.ends.push_back(self.gone + self.bytes.len() as u64);
-    }
-
-    fn waiting(&self) -> &[u8] {
-        &self.bytes[self.done..]
-    }
-
-    fn advance(&mut self, n: usize) {
-        self.done += n;
-        let written = self.gone + self.done as u64;
-        while self.ends.front().is_some_and(|end| *end <= written) {
-            self.ends.pop_front();
-            self.written += 1;
-        }
-        // A peer that is always a little behind never empties the buffer: what is written must leave
-        // it all the same. Moving no more than was written keeps the cost proportional.
-        if self.done >= KEPT_BYTES.max(self.bytes.len() / 2) || self.done == self.bytes.len() {
-            self.bytes.drain(..self.done);
-            self.gone = written;
-            self.done = 0;
-            // One large reply must not pin its size for ever.
-            self.bytes.shrink_to(KEPT_BYTES);
-        }
-    }
-}
-
-/// A buffer larger than this is given back when it is empty.
-const KEPT_BYTES: usize = 1 << 20;
-
 /// A read asks for at least this much room.
 const READ_BYTES: usize = 8 << 10;
 
@@ -164,10 +118,20 @@ where
         }
     }
 
-    fn put(&mut self, _lane: LaneId, message: &Outgoing) {
+    fn put(&mut self, frame: u64, _lane: LaneId, message: &Outgoing) {
         if self.writer.is_some() {
-            self.out.push(message);
+            self.out.push(frame, message);
         }
+    }
+
+    fn put_ahead(&mut self, frame: u64, _lane: LaneId, message: &Outgoing) {
+        if self.writer.is_some() {
+            self.out.push_ahead(frame, message);
+        }
+    }
+
+    fn retract(&mut self, frame: u64) {
+        self.out.retract(frame);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -183,11 +147,11 @@ where
     }
 
     fn queued(&self) -> usize {
-        self.out.waiting().len()
+        self.out.bytes()
     }
 
-    fn written(&self) -> u64 {
-        self.out.written
+    fn departed(&self) -> Departed {
+        self.out.departed()
     }
 
     fn received_bytes(&self) -> u64 {
@@ -221,25 +185,5 @@ impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
             }
         }
         Pin::new(writer).poll_shutdown(cx).map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// F6: a peer that keeps up without ever catching up does not make the buffer grow.
-    #[test]
-    fn f6_what_is_written_leaves_the_buffer() {
-        let message = Outgoing::Raw(vec![b'x'; 64 << 10].into());
-        let mut out = Outbox::default();
-        out.push(&message);
-        for n in 1..=1000 {
-            out.push(&message);
-            out.advance((64 << 10) + 1);
-            assert_eq!(out.written, n);
-            assert_eq!(out.waiting().len(), (64 << 10) + 1);
-        }
-        assert!(out.bytes.capacity() <= 4 * KEPT_BYTES, "{} bytes", out.bytes.capacity());
     }
 }

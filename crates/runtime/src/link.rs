@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 
 /// One live attachment to a peer.
 ///
@@ -16,8 +16,20 @@ pub trait Link: Send + 'static {
     /// The next thing from the peer. Not polled again after [`Received::Ended`].
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received>;
 
-    /// Takes a message to be written. Never waits; what waits is counted by [`Link::queued`].
-    fn put(&mut self, lane: LaneId, message: &Outgoing);
+    /// Takes a message to be written after those before it on its lane. Its number rises with every message
+    /// of the link; not every number is used. Never waits; what waits is counted by [`Link::queued`].
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing);
+
+    /// Takes a message that need not wait for those before it: it goes before whatever has not begun to leave.
+    /// Only for a link that tells by [`Link::departed`] what has begun.
+    fn put_ahead(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.put(frame, lane, message);
+    }
+
+    /// Takes back a message that was put and, by [`Link::departed`], has not begun to leave.
+    fn retract(&mut self, frame: u64) {
+        let _ = frame;
+    }
 
     /// Nothing follows on a lane, not even a reply. Of interest where a lane belongs to one call.
     fn end_lane(&mut self, lane: LaneId) {
@@ -36,8 +48,9 @@ pub trait Link: Send + 'static {
     /// Bytes that wait to be written.
     fn queued(&self) -> usize;
 
-    /// How many messages were written in full.
-    fn written(&self) -> u64;
+    /// How far it has come with the messages. A link that keeps them in order and gives none back answers
+    /// [`Departed::through`] the last one that it has written.
+    fn departed(&self) -> Departed;
 
     /// How many bytes were read so far, whether or not they are a message yet. Zero: it does not tell.
     fn received_bytes(&self) -> u64 {

@@ -92,7 +92,7 @@ async fn f6_a_burst_beyond_the_backlog_is_refused_call_by_call() {
 #[tokio::test(start_paused = true)]
 async fn closing_towards_a_peer_that_does_not_read_ends() {
     let (mut link, _theirs) = link(&Limits::DEFAULT);
-    link.put(LaneId::MAIN, &Outgoing::Raw(vec![b'x'; 1 << 20].into()));
+    link.put(1, LaneId::MAIN, &Outgoing::Raw(vec![b'x'; 1 << 20].into()));
     let cause = Cause::ClosedByUs("done".into());
     let closing = std::future::poll_fn(|cx| link.poll_close(cx, &cause));
     tokio::time::timeout(Duration::from_secs(6), closing).await.expect("bounded by the drain timeout");

@@ -1,6 +1,7 @@
 //! The link between the two sessions: one pipe of bytes per direction.
 //!
-//! A frame waits in the outbox, is written in pieces, travels, and is read by the real line decoder.
+//! A frame waits in the outbox, where it may be overtaken or taken back, is written in pieces, travels,
+//! and is read by the real line decoder.
 //! The link may stall, break within a frame or end one way; and the peer behind it may be evil: it
 //! says things twice, late, broken or out of the blue.
 
@@ -11,7 +12,7 @@ use cardan_proto::codec::{Line, LineDecoder};
 use cardan_proto::jsonrpc::envelope::Envelope;
 use cardan_proto::moment::Moment;
 use cardan_proto::session::config::Role;
-use cardan_proto::session::event::Outgoing;
+use cardan_proto::session::event::{Departed, Outgoing, Turn};
 
 use crate::fault::{Weather, millis};
 use crate::junk;
@@ -31,9 +32,10 @@ pub struct Pipe {
     offset: usize,
     written_bytes: u64,
     frames: u64,
+    departed: Departed,
     next_write: Moment,
     flight: VecDeque<(Moment, Travelling)>,
-    held: Vec<(Moment, Vec<u8>)>,
+    held: Vec<(Moment, Queued)>,
     tainted: BTreeSet<i64>,
     end: End,
 }
@@ -47,7 +49,9 @@ struct Queued {
 /// Who put a frame into the outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    Session,
+    Session(u64, Turn),
+    /// The evil peer repeats what the session sent.
+    Copy(u64),
     Evil,
 }
 
@@ -100,6 +104,7 @@ impl Pipe {
             offset: 0,
             written_bytes: 0,
             frames: 0,
+            departed: Departed { in_order: 0, ahead: 0, begun: 0 },
             next_write: Moment::ZERO,
             flight: VecDeque::new(),
             held: Vec::new(),
@@ -108,10 +113,25 @@ impl Pipe {
         }
     }
 
-    /// How many frames of the session are written in full.
+    /// How far the frames of the session have come.
     #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
+    pub fn departed(&self) -> Departed {
+        let begun = match self.outbox.front() {
+            Some(Queued { source: Source::Session(frame, Turn::InOrder), .. }) if self.offset > 0 => *frame,
+            _ => self.departed.in_order,
+        };
+        Departed { begun, ..self.departed }
+    }
+
+    /// The session takes a frame back. The evil peer never saw it and cannot repeat it.
+    pub fn retract(&mut self, frame: u64) {
+        let wanted = |queued: &Queued| match queued.source {
+            Source::Session(number, _) | Source::Copy(number) => number != frame,
+            Source::Evil => true,
+        };
+        self.outbox.retain(wanted);
+        self.held.retain(|(_, queued)| wanted(queued));
+        self.outbox_bytes = self.outbox.iter().map(|queued| queued.bytes.len()).sum::<usize>() - self.offset;
     }
 
     /// Did the evil peer send a call with this id more than once?
@@ -127,54 +147,65 @@ impl Pipe {
     }
 
     /// Takes a message of the session, as a driver would: what may be dropped is, at the bound.
-    pub fn send(&mut self, message: &Outgoing, max_bytes: usize, now: Moment, rng: &mut Rng) {
+    pub fn send(
+        &mut self,
+        (frame, turn): (u64, Turn),
+        message: &Outgoing,
+        max_bytes: usize,
+        now: Moment,
+        rng: &mut Rng,
+    ) {
         let mut bytes = Vec::with_capacity(128);
         message.write(&mut bytes);
         bytes.push(b'\n');
         if self.end != End::Open || (message.is_droppable() && self.outbox_bytes > max_bytes) {
-            // Counted as a frame all the same: the session counts what it hands out.
             bytes.clear();
         }
+        let queued = Queued { bytes, source: Source::Session(frame, turn) };
         if self.weather.evil > 0 && rng.percent(self.weather.evil) {
-            return self.send_evil(message, bytes, now, rng);
+            if rng.below(4) == 0 {
+                self.taint(message);
+                return self.send_twice(queued, frame, now, rng);
+            }
+            return self.send_evil(queued, frame, now, rng);
         }
-        self.queue(bytes, Source::Session, now, rng);
+        self.queue(queued, now, rng);
     }
 
-    fn send_evil(&mut self, message: &Outgoing, bytes: Vec<u8>, now: Moment, rng: &mut Rng) {
-        let late = now + millis(rng.below(3000));
-        match rng.below(9) {
-            // Twice, the second time perhaps much later.
-            0 | 1 => {
-                self.taint(message);
-                if rng.percent(50) {
-                    self.held.push((late, bytes.clone()));
-                } else {
-                    self.queue(bytes.clone(), Source::Evil, now, rng);
-                }
-                self.queue(bytes, Source::Session, now, rng);
-            }
+    /// Twice, the second time perhaps much later.
+    fn send_twice(&mut self, queued: Queued, frame: u64, now: Moment, rng: &mut Rng) {
+        let copy = Queued { bytes: queued.bytes.clone(), source: Source::Copy(frame) };
+        self.queue(queued, now, rng);
+        if rng.percent(50) {
+            self.held.push((now + millis(rng.below(3000)), copy));
+        } else {
+            self.queue(copy, now, rng);
+        }
+    }
+
+    fn send_evil(&mut self, queued: Queued, frame: u64, now: Moment, rng: &mut Rng) {
+        let Queued { mut bytes, source } = queued;
+        match rng.below(7) {
             // Late: written, but not seen by the peer until then.
-            2 => {
-                self.held.push((late, bytes));
-                self.queue(Vec::new(), Source::Session, now, rng);
+            0 => {
+                let late = Queued { bytes, source: Source::Copy(frame) };
+                self.held.push((now + millis(rng.below(3000)), late));
+                bytes = Vec::new();
             }
             // Never.
-            3 => self.queue(Vec::new(), Source::Session, now, rng),
+            1 => bytes.clear(),
             // Cut off, but with a newline.
-            4 => {
-                let mut broken = bytes;
-                broken.truncate(rng.below(broken.len() as u64) as usize);
-                broken.push(b'\n');
-                self.queue(broken, Source::Session, now, rng);
+            2 => {
+                bytes.truncate(rng.below(bytes.len() as u64) as usize);
+                bytes.push(b'\n');
             }
-            5 => self.queue(junk::retyped(&bytes), Source::Session, now, rng),
+            3 => bytes = junk::retyped(&bytes),
             _ => {
                 let line = junk::line(self.from, self.frames, rng);
-                self.queue(line, Source::Evil, now, rng);
-                self.queue(bytes, Source::Session, now, rng);
+                self.queue(Queued { bytes: line, source: Source::Evil }, now, rng);
             }
         }
+        self.queue(Queued { bytes, source }, now, rng);
     }
 
     fn taint(&mut self, message: &Outgoing) {
@@ -183,12 +214,19 @@ impl Pipe {
         }
     }
 
-    fn queue(&mut self, bytes: Vec<u8>, source: Source, now: Moment, rng: &mut Rng) {
+    fn queue(&mut self, queued: Queued, now: Moment, rng: &mut Rng) {
         if self.outbox.is_empty() {
             self.next_write = self.next_write.max(now + millis(rng.below(self.weather.write_ms + 1)));
         }
-        self.outbox_bytes += bytes.len();
-        self.outbox.push_back(Queued { bytes, source });
+        self.outbox_bytes += queued.bytes.len();
+        let goes_ahead = |queued: &Queued| matches!(queued.source, Source::Session(_, Turn::Ahead));
+        if !goes_ahead(&queued) {
+            return self.outbox.push_back(queued);
+        }
+        // After the frame that is being written, and after others that go ahead.
+        let torn = usize::from(self.offset > 0);
+        let others = self.outbox.iter().skip(torn).take_while(|queued| goes_ahead(queued)).count();
+        self.outbox.insert(torn + others, queued);
     }
 
     /// When something happens here next.
@@ -206,8 +244,8 @@ impl Pipe {
             return Wrote::Some;
         }
         while let Some(at) = self.held.iter().position(|(due, _)| *due <= now) {
-            let (_, bytes) = self.held.swap_remove(at);
-            self.queue(bytes, Source::Evil, now, rng);
+            let (_, queued) = self.held.swap_remove(at);
+            self.queue(queued, now, rng);
         }
         if let Some((from, length)) = self.weather.stall
             && now >= Moment::after(from)
@@ -257,7 +295,12 @@ impl Pipe {
                 self.offset += part;
                 break;
             }
-            self.frames += u64::from(first.source == Source::Session);
+            match first.source {
+                Source::Session(frame, Turn::InOrder) => self.departed.in_order = frame,
+                Source::Session(frame, Turn::Ahead) => self.departed.ahead = frame,
+                Source::Copy(_) | Source::Evil => {}
+            }
+            self.frames += u64::from(matches!(first.source, Source::Session(..)));
             self.offset = 0;
             self.outbox.pop_front();
         }
@@ -279,7 +322,7 @@ impl Pipe {
         }
         self.end = end;
         self.outbox.clear();
-        self.outbox_bytes = 0;
+        (self.outbox_bytes, self.offset) = (0, 0);
         self.held.clear();
         self.travel(now, Travelling::Eof);
     }

@@ -238,6 +238,7 @@ impl Oracle {
             Output::EndLane { lane } | Output::Release { lane, .. } => {
                 self.fail(|| format!("{who:?} ends or releases {lane:?}, the only lane there is"));
             }
+            Output::Retract { .. } => {}
             Output::Event(event) => self.event(who, event, now),
         }
     }

@@ -18,6 +18,7 @@ pub(crate) fn output(output: &Output) -> String {
         Output::Send { message, .. } => format!("> {}", message_text(message)),
         Output::EndLane { lane } => format!("ends {lane:?}"),
         Output::Release { lane, retry } => format!("releases {lane:?} for {retry:?}"),
+        Output::Retract { frame } => format!("takes back frame {frame}"),
         Output::Close { cause } => format!("closes: {cause}"),
         Output::Event(Event::Called(called)) => {
             let answers = called.answers.as_ref().map_or(0, Vec::len);

@@ -14,7 +14,9 @@ use cardan_proto::jsonrpc::envelope::{Envelope, Violation};
 use cardan_proto::moment::Moment;
 use cardan_proto::session::Session;
 use cardan_proto::session::config::{Config, Role};
-use cardan_proto::session::event::{AskKey, CallKey, Cause, Command, Event, Input, LaneId, Outgoing, Output};
+use cardan_proto::session::event::{
+    AskKey, CallKey, Cause, Command, Event, Input, LaneId, Outgoing, Output, Turn,
+};
 use cardan_proto::session::state::State;
 
 use crate::fault::{Ending, Plan, millis};
@@ -212,8 +214,8 @@ impl World {
             if self.write(who) == Wrote::Cut {
                 self.cut();
             }
-            let frames = self.pipe(who).frames();
-            self.side(who).session.written(frames);
+            let departed = self.pipe(who).departed();
+            self.side(who).session.departed(departed);
         }
         for who in [Role::Client, Role::Server] {
             let now = self.now;
@@ -357,9 +359,13 @@ impl World {
         };
         self.oracle.output(who, &output, self.now, &config, tainted);
         match output {
-            Output::Send { message, .. } => {
+            Output::Send { message, frame, turn, .. } => {
                 self.mix_message(&message);
-                self.send(who, &message, config.limits.outbox_bytes);
+                self.send(who, (frame, turn), &message, config.limits.outbox_bytes);
+            }
+            Output::Retract { frame } => {
+                self.mix_two(10, frame);
+                self.pipe(who).retract(frame);
             }
             Output::Close { cause } => {
                 self.mix(1);
@@ -488,10 +494,10 @@ impl World {
         }
     }
 
-    fn send(&mut self, who: Role, message: &Outgoing, max_bytes: usize) {
+    fn send(&mut self, who: Role, place: (u64, Turn), message: &Outgoing, max_bytes: usize) {
         match who {
-            Role::Client => self.up.send(message, max_bytes, self.now, &mut self.rng),
-            Role::Server => self.down.send(message, max_bytes, self.now, &mut self.rng),
+            Role::Client => self.up.send(place, message, max_bytes, self.now, &mut self.rng),
+            Role::Server => self.down.send(place, message, max_bytes, self.now, &mut self.rng),
         }
     }
 

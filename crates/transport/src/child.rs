@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::lines::Lines;
 use cardan_runtime::link::{Link, Received};
 use rustix::process::Signal;
@@ -130,8 +130,16 @@ impl Link for ChildLink {
         Poll::Ready(received)
     }
 
-    fn put(&mut self, lane: LaneId, message: &Outgoing) {
-        self.lines.put(lane, message);
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.lines.put(frame, lane, message);
+    }
+
+    fn put_ahead(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.lines.put_ahead(frame, lane, message);
+    }
+
+    fn retract(&mut self, frame: u64) {
+        self.lines.retract(frame);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -142,8 +150,8 @@ impl Link for ChildLink {
         self.lines.queued()
     }
 
-    fn written(&self) -> u64 {
-        self.lines.written()
+    fn departed(&self) -> Departed {
+        self.lines.departed()
     }
 
     fn received_bytes(&self) -> u64 {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::lines::Lines;
 use cardan_runtime::link::{Link, Received};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, tcp, unix};
@@ -238,8 +238,16 @@ impl Link for SocketLink {
         self.lines_mut().poll_recv(cx)
     }
 
-    fn put(&mut self, lane: LaneId, message: &Outgoing) {
-        self.lines_mut().put(lane, message);
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.lines_mut().put(frame, lane, message);
+    }
+
+    fn put_ahead(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.lines_mut().put_ahead(frame, lane, message);
+    }
+
+    fn retract(&mut self, frame: u64) {
+        self.lines_mut().retract(frame);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -250,8 +258,8 @@ impl Link for SocketLink {
         self.lines().queued()
     }
 
-    fn written(&self) -> u64 {
-        self.lines().written()
+    fn departed(&self) -> Departed {
+        self.lines().departed()
     }
 
     fn received_bytes(&self) -> u64 {

@@ -13,7 +13,7 @@ use cardan::prelude::*;
 use cardan::proto::era::{Era, Revision, Revisions};
 use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
-use cardan::proto::session::event::{Cause, Event, LaneId, Outgoing};
+use cardan::proto::session::event::{Cause, Departed, Event, LaneId, Outgoing};
 use cardan::runtime::lines::Lines;
 use cardan::runtime::link::{Link, Received};
 use cardan::runtime::memory;
@@ -91,11 +91,11 @@ impl<L: Link> Link for Tap<L> {
         received
     }
 
-    fn put(&mut self, lane: LaneId, message: &Outgoing) {
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
         self.wire.record(Way::Out, &bytes);
-        self.link.put(lane, message);
+        self.link.put(frame, lane, message);
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -106,8 +106,9 @@ impl<L: Link> Link for Tap<L> {
         self.link.queued()
     }
 
-    fn written(&self) -> u64 {
-        self.link.written()
+    fn departed(&self) -> Departed {
+        // What is recorded as sent is never taken back.
+        Departed::through(self.link.departed().in_order)
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {

@@ -92,7 +92,7 @@ impl Session {
         }
         let revision = self.revision.unwrap_or(Revision::LATEST_LEGACY);
         if call.method == Method::Ping {
-            return self.reply_to_server(lane, call.id, Ok(Bytes::from_static(b"{}")));
+            return self.pong(lane, call.id);
         }
         let known = call.method.is_ask() || call.method.is_about_task();
         if !known || !revision.has(&call.method) {
@@ -314,7 +314,7 @@ impl Session {
                 after: self.now.since(round.started),
                 delivery: Delivery::Sent,
                 stage: Stage::Asking,
-                seen_bytes: self.arrived_bytes().saturating_sub(round.seen_bytes),
+                seen_bytes: self.carrier.arrived_bytes().saturating_sub(round.seen_bytes),
             };
             self.settle(ticket, outcome);
         }

@@ -9,7 +9,7 @@ use super::Session;
 use super::config::Role;
 use super::event::{
     Ask, CallKey, CallOptions, Cause, Deadline, LaneId, LogLevel, NewCall, Outcome, Outgoing, Refusal,
-    Ticket, Wanted,
+    Ticket, Turn, Wanted,
 };
 use super::progress::Pace;
 use super::state::State;
@@ -17,7 +17,7 @@ use super::tables::{Grave, Pending, Purpose};
 use crate::era::caps::ClientCaps;
 use crate::era::{Era, ModernMeta, Readiness, Revision, Unsealed, gates};
 use crate::finding::{Rule, Strictness};
-use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Param, Params, Reply, Shape, Violation};
+use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply, Shape, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::splice::{Edit, member_of, splice};
@@ -115,19 +115,20 @@ impl Session {
         let token = (options.progress == Wanted::Yes).then_some(id);
         let dressed = self.dress(params.as_ref(), token, revision);
         let call = Call { id: CallId::from(id), method: method.clone(), params: dressed };
-        self.send(lane, Outgoing::One(Envelope::Call(call)), false);
+        // A call that could not be said has no frame, and nothing is known of it.
+        let frame = self.send_at(Turn::of(&method), lane, Outgoing::One(Envelope::Call(call)), false);
         let (idle, total) = self.deadlines(&purpose, options);
         for at in [idle, total].into_iter().flatten() {
             self.ring_by(at);
         }
-        let (frame, started, seen_bytes) = (self.sent, self.now, self.arrived_bytes());
+        let (started, seen_bytes) = (self.now, self.carrier.arrived_bytes());
         let pending = Pending {
             purpose,
             method,
             params,
             options,
             revision,
-            frame,
+            frame: frame.unwrap_or(0),
             started,
             seen_bytes,
             idle,
@@ -294,8 +295,7 @@ impl Session {
             return;
         };
         self.drop_listen(ticket);
-        self.send_cancel(id, &reason);
-        let delivery = self.delivery(&pending);
+        let delivery = self.call_off(id, &pending, &reason);
         self.settle(ticket, Outcome::Cancelled { reason, delivery });
     }
 
@@ -318,7 +318,8 @@ impl Session {
         params.extend_from_slice(b",\"reason\":");
         write::string(reason, &mut params);
         params.push(b'}');
-        self.send_note(LaneId::MAIN, Method::Cancelled, Some(Bytes::from(params)));
+        let note = Note { method: Method::Cancelled, params: Params::outgoing(Bytes::from(params)) };
+        self.send_at(Turn::Ahead, LaneId::MAIN, Outgoing::One(Envelope::Note(note)), false);
     }
 
     /// Asks that a call of the peer made are pointless once it is gone.
@@ -331,8 +332,11 @@ impl Session {
                 .outbound
                 .get_mut(id)
                 .is_some_and(|p| matches!(p.purpose, Purpose::Ask { key, .. } if key == gone));
-            if ours && self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones).is_some() {
-                self.send_cancel(id, "the call it belongs to has ended");
+            if !ours {
+                continue;
+            }
+            if let Some(ask) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) {
+                self.call_off(id, &ask, "the call it belongs to has ended");
             }
         }
     }
@@ -359,13 +363,12 @@ impl Session {
         let Some(pending) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) else {
             return;
         };
-        self.send_cancel(id, "timed out");
         let outcome = Outcome::TimedOut {
             deadline,
             after: self.now.since(pending.started),
-            delivery: self.delivery(&pending),
             stage: self.stage(&pending),
-            seen_bytes: self.arrived_bytes().saturating_sub(pending.seen_bytes),
+            delivery: self.call_off(id, &pending, "timed out"),
+            seen_bytes: self.carrier.arrived_bytes().saturating_sub(pending.seen_bytes),
         };
         match pending.purpose {
             Purpose::Call(ticket) | Purpose::Listen(ticket) => {

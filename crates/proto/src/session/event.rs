@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use super::carrier::{Departed, Turn};
 pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
@@ -316,6 +317,10 @@ pub enum Output {
     Send {
         /// Where.
         lane: LaneId,
+        /// Its number on this link, rising from one.
+        frame: u64,
+        /// When.
+        turn: Turn,
         /// What.
         message: Outgoing,
         /// Nothing follows on this lane.
@@ -332,6 +337,11 @@ pub enum Output {
         lane: LaneId,
         /// When to come back.
         retry: Duration,
+    },
+    /// Take this message back: it has not begun to leave, and nobody wants it any more.
+    Retract {
+        /// Its number.
+        frame: u64,
     },
     /// Tell our side.
     Event(Event),

@@ -5,12 +5,13 @@
 //! refuses to read: the reply it waits for may be behind the call it would refuse.
 //!
 //! This file dispatches. `serve` answers the peer's calls, `calls` makes ours, `opening` settles the
-//! era, `asks`, `listens`, `progress` and `batches` do what their names say, `tables` remembers who waits
-//! for what.
+//! era, `asks`, `listens`, `progress` and `batches` do what their names say, `carrier` knows what the link
+//! has done, `tables` remembers who waits for what.
 
 mod asks;
 mod batches;
 mod calls;
+mod carrier;
 pub mod config;
 mod edge;
 pub mod event;
@@ -31,16 +32,16 @@ use bytes::Bytes;
 
 use self::asks::PendingAsks;
 use self::batches::Batches;
+use self::carrier::Carrier;
 use self::config::{Config, Role};
 use self::event::{
-    CallKey, Cause, Command, Delivery, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Stage,
-    Ticket,
+    CallKey, Cause, Command, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket, Turn,
 };
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
 use self::progress::LogPace;
 use self::state::{State, StateChange};
-use self::tables::{BatchKey, Inbound, Outbound, Pending};
+use self::tables::{BatchKey, Inbound, Outbound};
 use crate::dialect::quirk::{Quirk, Tally};
 use crate::era::caps::{ClientCaps, ServerCaps};
 use crate::era::{Era, Handshake, Readiness, Revision, gates};
@@ -80,30 +81,15 @@ pub struct Session {
     quirks: Tally,
     /// Frames that arrived.
     frames: u64,
-    /// Frames that we sent, and those known to be written.
-    sent: u64,
-    written: u64,
-    /// Bytes of the frames that arrived on this link, and all bytes that the link has told of.
-    framed_bytes: u64,
-    received_bytes: u64,
+    carrier: Carrier,
     noise: usize,
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
     drain: Option<(Moment, Cause)>,
     /// Why we ended the link, until it is gone.
     ended: Option<Cause>,
-    link: Link,
     /// Strict: the rule whose breach ends the link, once the input that broke it is dealt with.
     broken: Option<Rule>,
-}
-
-/// Whether what we handed out may still be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Link {
-    /// It may.
-    Up,
-    /// It never will.
-    Gone,
 }
 
 impl Session {
@@ -136,15 +122,11 @@ impl Session {
             findings: Findings::default(),
             quirks: Tally::default(),
             frames: 0,
-            sent: 0,
-            written: 0,
-            framed_bytes: 0,
-            received_bytes: 0,
+            carrier: Carrier::default(),
             noise: 0,
             alarm: None,
             drain: None,
             ended: None,
-            link: Link::Up,
             broken: None,
         }
     }
@@ -187,17 +169,6 @@ impl Session {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    /// How many of our frames the link has written in full.
-    pub fn written(&mut self, frames: u64) {
-        self.written = self.written.max(frames);
-    }
-
-    /// How many bytes the link has read, whether or not they are a frame yet. A link that does not tell is
-    /// known by its frames alone.
-    pub fn received(&mut self, bytes: u64) {
-        self.received_bytes = self.received_bytes.max(bytes);
     }
 
     /// Where the session is.
@@ -252,7 +223,7 @@ impl Session {
 
     fn frame(&mut self, lane: LaneId, bytes: &Bytes) {
         self.frames += 1;
-        self.framed_bytes += bytes.len() as u64;
+        self.carrier.arrived(bytes.len());
         if !self.config.dialect.translates() {
             return self.read(lane, bytes);
         }
@@ -458,7 +429,7 @@ impl Session {
         if matches!(self.state, State::Disconnected | State::Closed) {
             return;
         }
-        self.link = Link::Gone;
+        self.carrier.lost();
         let ours = self.ended.take().filter(|ended| matches!(ended, Cause::ClosedByUs(_)));
         let cause = &ours.unwrap_or_else(|| self.cause_or(cause.clone()));
         let by_us = matches!(cause, Cause::ClosedByUs(_));
@@ -506,14 +477,19 @@ impl Session {
     }
 
     fn send(&mut self, lane: LaneId, message: Outgoing, last: bool) {
+        self.send_at(Turn::InOrder, lane, message, last);
+    }
+
+    /// Hands out a frame and tells its number; none: nothing is sent any more.
+    fn send_at(&mut self, turn: Turn, lane: LaneId, message: Outgoing, last: bool) -> Option<u64> {
         // In a strict session a finding ends the link before its reply is written.
         if !self.state.is_live() || self.broken.is_some() {
-            return;
+            return None;
         }
-        let message = if self.config.dialect.translates() { self.told(message) } else { Some(message) };
-        let Some(message) = message else { return };
-        self.sent += 1;
-        self.out.push_back(Output::Send { lane, message, last });
+        let message = if self.config.dialect.translates() { self.told(message)? } else { message };
+        let frame = self.carrier.mint();
+        self.out.push_back(Output::Send { lane, frame, turn, message, last });
+        Some(frame)
     }
 
     fn event(&mut self, event: Event) {
@@ -532,33 +508,6 @@ impl Session {
 
     fn settle(&mut self, ticket: Ticket, outcome: Outcome) {
         self.event(Event::Settled { ticket, outcome });
-    }
-
-    fn delivery(&self, pending: &Pending) -> Delivery {
-        // A retry stands for the whole call, whose earlier rounds were answered.
-        if pending.pace.is_known() || pending.rounds > 0 {
-            Delivery::Sent
-        } else if pending.frame > self.written && self.link == Link::Gone {
-            // As long as there is a link, a call that waits in the outbox may yet be written.
-            Delivery::NotSent
-        } else {
-            Delivery::Unknown
-        }
-    }
-
-    fn stage(&self, pending: &Pending) -> Stage {
-        if pending.pace.is_known() {
-            Stage::Running
-        } else if pending.frame > self.written {
-            Stage::Queued
-        } else {
-            Stage::Sent
-        }
-    }
-
-    /// What arrived on this link so far.
-    fn arrived_bytes(&self) -> u64 {
-        self.framed_bytes.max(self.received_bytes)
     }
 
     /// Server: the legacy client, once it may be told things.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Session;
+use super::carrier::Carrier;
 use super::config::{EraChoice, Role};
 use super::event::{CallOptions, Cause, Event, LaneId};
 use super::state::State;
@@ -53,10 +54,9 @@ impl Session {
     /// A new link is a new peer until it shows otherwise. Only ids and findings go on.
     fn forget_peer(&mut self) {
         self.opening = Opening::default();
-        self.link = super::Link::Up;
+        self.carrier = Carrier::default();
         (self.revision, self.shaken) = (None, None);
-        (self.sent, self.written, self.noise) = (0, 0, 0);
-        (self.framed_bytes, self.received_bytes) = (0, 0);
+        self.noise = 0;
         match self.config.role {
             Role::Client => self.server = ServerCaps::default(),
             Role::Server => self.log_level = None,

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Output};
+use super::config::Role;
+use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Output, Turn};
 use super::progress::{self, Pace};
 use super::state::State;
 use super::tables::{BatchKey, Purpose, Round, Running};
@@ -127,6 +128,7 @@ impl Session {
         }
         match call.method {
             Method::Initialize => self.shake(lane, call),
+            Method::Ping if batch.is_none() => self.pong(lane, call.id),
             Method::Ping => self.reply(lane, batch, Some(call.id), revision, Ok(Bytes::from_static(b"{}"))),
             Method::Discover => {
                 let result = era::discover_result(&self.config);
@@ -411,6 +413,13 @@ impl Session {
                 self.flush_batch(done);
             }
         }
+    }
+
+    /// The answer to a ping. Bulk must not make us look dead.
+    pub(super) fn pong(&mut self, lane: LaneId, id: CallId) {
+        let reply = Reply { id: Some(id), outcome: Ok(Bytes::from_static(b"{}")) };
+        let last = self.config.role == Role::Server && lane != LaneId::MAIN;
+        self.send_at(Turn::Ahead, lane, Outgoing::One(Envelope::Reply(reply)), last);
     }
 
     /// A fault that already speaks for its era, such as the refusal of a revision.

@@ -13,7 +13,7 @@ use cardan_proto::session::Session;
 use cardan_proto::session::config::{Config, Role};
 use cardan_proto::session::event::{
     Answer, Ask, AskKey, Asks, CallKey, CallOptions, Called, Cause, Command, Event, Input, LaneId, NewCall,
-    Outcome, Output, Ticket, Wanted,
+    Outcome, Output, Ticket, Turn, Wanted,
 };
 use cardan_proto::session::state::{State, StateChange};
 use serde_json::{Value, json};
@@ -34,6 +34,9 @@ pub(crate) struct Bench {
     /// Frames with their lane and whether they end it.
     sent: Vec<(LaneId, Value, bool)>,
     count: u64,
+    /// How each frame is to be written, and what was taken back.
+    pub(crate) turns: Vec<Turn>,
+    pub(crate) retracted: Vec<u64>,
     events: Vec<Event>,
     pub(crate) closed: Option<Cause>,
 }
@@ -48,6 +51,8 @@ impl Bench {
             writes: true,
             sent: Vec::new(),
             count: 0,
+            turns: Vec::new(),
+            retracted: Vec::new(),
             events: Vec::new(),
             closed: None,
         }
@@ -132,7 +137,9 @@ impl Bench {
         self.session.handle(self.now, input);
         while let Some(output) = self.session.poll() {
             match output {
-                Output::Send { lane, message, last } => {
+                Output::Retract { frame } => self.retracted.push(frame),
+                Output::Send { lane, message, last, turn, .. } => {
+                    self.turns.push(turn);
                     assert_eq!(self.closed, None, "nothing is sent after the close");
                     let mut raw = Vec::new();
                     message.write(&mut raw);

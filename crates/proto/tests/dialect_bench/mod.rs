@@ -66,6 +66,7 @@ impl Bench {
                     said.push(String::from_utf8(out).unwrap());
                 }
                 Output::EndLane { .. } | Output::Release { .. } => {}
+                Output::Retract { frame } => said.push(format!("retract {frame}")),
                 Output::Event(event) => self.events.push(event),
                 Output::Close { cause } => said.push(format!("close: {cause}")),
             }

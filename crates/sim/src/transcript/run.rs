@@ -145,6 +145,8 @@ impl Stage {
                     self.frames += 1;
                     self.sent.push_back(serde_json::from_slice(&raw).unwrap_or_default());
                 }
+                // Every frame is written at once here.
+                Output::Retract { .. } => {}
                 Output::Close { .. } => self.closed = true,
                 Output::EndLane { .. } | Output::Release { .. } => {}
                 Output::Event(event) => self.told(event),

@@ -1,0 +1,160 @@
+//! What a session knows of the link that carries it: what has left, what has come, what can be taken back.
+
+use super::Session;
+use super::event::{Delivery, Output, Stage};
+use super::tables::Pending;
+use crate::method::Method;
+
+/// When a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// After all that was given before.
+    InOrder,
+    /// Before whatever has not begun to leave: a cancel or a ping must not wait for bulk.
+    Ahead,
+}
+
+impl Turn {
+    /// Of a call of ours.
+    pub(super) fn of(method: &Method) -> Self {
+        if *method == Method::Ping { Self::Ahead } else { Self::InOrder }
+    }
+}
+
+/// How far a link has come with our frames, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departed {
+    /// Those in order: up to this one they are written in full.
+    pub in_order: u64,
+    /// Those that went ahead: likewise.
+    pub ahead: u64,
+    /// Those in order: after this one none has begun to leave, and each can be taken back.
+    pub begun: u64,
+}
+
+impl Departed {
+    /// Of a link that writes all in order and gives nothing back.
+    #[must_use]
+    pub const fn through(frame: u64) -> Self {
+        Self { in_order: frame, ahead: frame, begun: u64::MAX }
+    }
+}
+
+/// The link's side of a session.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    /// Frames that we sent.
+    sent: u64,
+    departed: Departed,
+    /// Bytes of the frames that arrived, and all bytes that the link has told of.
+    framed_bytes: u64,
+    received_bytes: u64,
+    link: Link,
+}
+
+/// Whether what we handed out may still be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// It may.
+    Up,
+    /// It never will.
+    Gone,
+}
+
+impl Default for Carrier {
+    fn default() -> Self {
+        Self { sent: 0, departed: Departed::through(0), framed_bytes: 0, received_bytes: 0, link: Link::Up }
+    }
+}
+
+impl Carrier {
+    /// The number of the next frame.
+    pub(super) fn mint(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
+    }
+
+    pub(super) fn arrived(&mut self, bytes: usize) {
+        self.framed_bytes += bytes as u64;
+    }
+
+    /// What arrived on this link so far.
+    pub(super) fn arrived_bytes(&self) -> u64 {
+        self.framed_bytes.max(self.received_bytes)
+    }
+
+    pub(super) fn lost(&mut self) {
+        self.link = Link::Gone;
+    }
+
+    fn has_written(&self, pending: &Pending) -> bool {
+        let through = match Turn::of(&pending.method) {
+            Turn::InOrder => self.departed.in_order,
+            Turn::Ahead => self.departed.ahead,
+        };
+        pending.frame <= through
+    }
+
+    /// Waits whole in the outbox, and would be given back.
+    fn holds(&self, pending: &Pending) -> bool {
+        Turn::of(&pending.method) == Turn::InOrder && pending.frame > self.departed.begun
+    }
+}
+
+impl Session {
+    /// How many of our frames the link has written in full, all in order.
+    pub fn written(&mut self, frames: u64) {
+        self.departed(Departed::through(frames));
+    }
+
+    /// How far the link has come with our frames. Whoever obeys [`Output::Retract`] tells this after every
+    /// write, before anything else is handled.
+    pub fn departed(&mut self, now: Departed) {
+        let known = &mut self.carrier.departed;
+        known.in_order = known.in_order.max(now.in_order);
+        known.ahead = known.ahead.max(now.ahead);
+        known.begun = now.begun;
+    }
+
+    /// How many bytes the link has read, whether or not they are a frame yet. A link that does not tell is
+    /// known by its frames alone.
+    pub fn received(&mut self, bytes: u64) {
+        self.carrier.received_bytes = self.carrier.received_bytes.max(bytes);
+    }
+
+    /// Gives up a call on the wire. One that has not begun to leave never does, and the peer need not hear
+    /// of it; else the peer is told.
+    pub(super) fn call_off(&mut self, id: i64, pending: &Pending, reason: &str) -> Delivery {
+        if !self.state.is_live() || !self.carrier.holds(pending) {
+            self.send_cancel(id, reason);
+            return self.delivery(pending);
+        }
+        self.out.push_back(Output::Retract { frame: pending.frame });
+        match self.delivery(pending) {
+            Delivery::Sent => Delivery::Sent,
+            Delivery::NotSent | Delivery::Unknown => Delivery::NotSent,
+        }
+    }
+
+    pub(super) fn delivery(&self, pending: &Pending) -> Delivery {
+        // A retry stands for the whole call, whose earlier rounds were answered.
+        if pending.pace.is_known() || pending.rounds > 0 {
+            Delivery::Sent
+        } else if !self.carrier.has_written(pending) && self.carrier.link == Link::Gone {
+            // As long as there is a link, a call that waits in the outbox may yet be written.
+            Delivery::NotSent
+        } else {
+            Delivery::Unknown
+        }
+    }
+
+    pub(super) fn stage(&self, pending: &Pending) -> Stage {
+        if pending.pace.is_known() {
+            Stage::Running
+        } else if self.carrier.has_written(pending) {
+            Stage::Sent
+        } else {
+            Stage::Queued
+        }
+    }
+}
