@@ -296,7 +296,9 @@ impl Service for Side {
                 news.settled = Some(Settled { revision: *revision, greeting: greeting.clone() });
             }),
             Event::State(change) => self.told.send_modify(|news| {
-                if let (Some(cause), None) = (&change.cause, &news.ended) {
+                // A session that is being replaced has a cause too, and lives on.
+                let ends = change.to != State::Initializing;
+                if let (Some(cause), None, true) = (&change.cause, &news.ended, ends) {
                     news.ended = Some((change.from, cause.clone()));
                 }
                 news.state = change.to;

@@ -163,6 +163,10 @@ rules! {
     NoteMisplaced Lifecycle "note-misplaced" "notes flow in their own direction and era";
     /// A note of an unknown kind.
     NoteUnknown Lifecycle "note-unknown" "unknown notes are ignored (informative)";
+    /// A note or answer of ours that the server did not take.
+    PostRefused Lifecycle "post-refused" "notes and answers are accepted with 202 (Streamable HTTP)";
+    /// A session id that changed after the handshake.
+    SessionChanged Lifecycle "session-changed" "the session id is set by initialize (Streamable HTTP)";
     /// A removed or unadvertised feature was used.
     Unadvertised Lifecycle "unadvertised" "only declared capabilities are used (lifecycle)";
     /// A server that asks for input faster than anyone can answer.
@@ -175,6 +179,8 @@ rules! {
     ResultType Schema "result-type" "a result is an object of a known `resultType`";
     /// A result that lacks what its method promises.
     ResultShape Schema "result-shape" "a result has the shape of its method";
+    /// A tool with a header annotation that breaks the rules: it is not offered.
+    BadMirror Schema "bad-mirror" "header annotations of a tool follow their rules (2026-07-28)";
     /// Params that lack what their method needs.
     ParamsShape Schema "params-shape" "params have the shape of their method";
     /// An input request that the call cannot have.

@@ -31,6 +31,11 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Redirects followed for one HTTP request. One more fails it.
     pub redirect_hops: usize,
+    /// Connections attempted in a row for a push lane, or to resume a reply, without any event. Then the
+    /// push lane is given up, or the call is lost.
+    pub reconnects: usize,
+    /// Legacy: new sessions in a row without any answered call. Then calls fail instead.
+    pub renewals: usize,
     /// One WebSocket message. A longer one closes the link with 1009.
     pub socket_message_bytes: usize,
     /// One WebSocket frame. A longer one closes the link with 1009.
@@ -134,6 +139,14 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// The body of an HTTP request, from first byte to last. Then it is refused with 408.
     pub body_timeout: Duration,
+    /// Making one connection: name, TCP, proxy and TLS. Then the request fails, not sent.
+    pub connect_timeout: Duration,
+    /// A connection that is kept for the next request. Then it is closed.
+    pub pool_idle_timeout: Duration,
+    /// The first wait before a lane is opened again; doubled each time, unless the server names its own.
+    pub reconnect_wait_min: Duration,
+    /// The longest wait before a lane is opened again, whatever the server names.
+    pub reconnect_wait_max: Duration,
     /// Silence on a stream we serve, before a keep-alive comment.
     pub keep_alive_interval: Duration,
     /// Silence on a stream we read, before the link counts as lost.
@@ -159,11 +172,13 @@ impl Limits {
         event_field_bytes: 8 << 10, // ids come back in a header, and servers refuse longer ones
         head_bytes: 32 << 10,  // a large token and a page of mirrored params
         redirect_hops: 3,      // a moved host and a trailing slash, not a loop
+        reconnects: 5,
+        renewals: 3,                    // a restart or two, not a server that forgets at once
         socket_message_bytes: 16 * MIB, // a message carries one frame
-        socket_frame_bytes: 4 * MIB, // fragments are for streaming, not for hiding size
-        depth: 128,            // serde_json's own bound, so raw and typed agree
-        id_bytes: 256,         // a UUID with a prefix fits many times
-        batch_entries: 64,     // one revision only, and it pipelines anyway
+        socket_frame_bytes: 4 * MIB,    // fragments are for streaming, not for hiding size
+        depth: 128,                     // serde_json's own bound, so raw and typed agree
+        id_bytes: 256,                  // a UUID with a prefix fits many times
+        batch_entries: 64,              // one revision only, and it pipelines anyway
         calls_inbound: 256,
         calls_outbound: 4096, // a gateway shares one upstream among many clients
         tombstones: 1024,     // at 30 s of timeout, far more than can be late
@@ -209,6 +224,10 @@ impl Limits {
         farewell_timeout: Duration::from_secs(2),
         head_timeout: Duration::from_secs(30),
         body_timeout: Duration::from_secs(60),
+        connect_timeout: Duration::from_secs(10),
+        pool_idle_timeout: Duration::from_secs(60), // servers close idle connections soon after
+        reconnect_wait_min: Duration::from_secs(1),
+        reconnect_wait_max: Duration::from_secs(60),
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
         read_idle_timeout: Duration::from_secs(45),   // three keep-alives missed
         request_state_ttl: Duration::from_secs(600),  // time for a person to answer
@@ -243,5 +262,10 @@ const _: () = {
     assert!(l.task_ttl.as_secs() <= l.task_ttl_max.as_secs(), "what we choose is what we allow");
     assert!(l.tasks_per_principal <= l.tasks, "one principal is one of all");
     assert!(l.task_poll_floor.as_millis() <= l.task_poll_interval.as_millis(), "we keep our own floor");
+    assert!(
+        l.connect_timeout.as_secs() < l.stall_timeout.as_secs(),
+        "a dial that takes long is no peer that does not read"
+    );
+    assert!(l.reconnect_wait_min.as_secs() <= l.reconnect_wait_max.as_secs(), "waits grow");
     assert!(l.probe_timeout.as_secs() <= l.open_timeout.as_secs(), "the probe is part of opening");
 };

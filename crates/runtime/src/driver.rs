@@ -223,6 +223,9 @@ impl<L: Link, S: Service> Driver<L, S> {
                 Received::Broken { lane, violation, excerpt } => {
                     self.handle(Input::Broken { lane, violation, excerpt });
                 }
+                Received::Failed { id, cause, delivery } => {
+                    self.handle(Input::Failed { id, cause, delivery });
+                }
                 Received::ReadClosed => {
                     self.reading = Reading::Ended;
                     match self.config.role {
@@ -301,9 +304,11 @@ impl<L: Link, S: Service> Driver<L, S> {
             Event::Noted(note) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| self.service.note(note)));
             }
-            Event::State(_) | Event::Opened { .. } | Event::Logged { .. } | Event::Found(_) => {
-                self.observe(&event)
+            Event::Opened { revision, .. } => {
+                self.link.settled(revision);
+                self.observe(&event);
             }
+            Event::State(_) | Event::Logged { .. } | Event::Found(_) => self.observe(&event),
         }
     }
 

@@ -5,8 +5,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_proto::era::Revision;
 use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
-use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
+use cardan_proto::jsonrpc::id::CallId;
+use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
 
 /// One live attachment to a peer.
 ///
@@ -57,6 +59,11 @@ pub trait Link: Send + 'static {
         0
     }
 
+    /// The era is settled: what follows is of this revision. Links whose heads name it want to know.
+    fn settled(&mut self, revision: Revision) {
+        let _ = revision;
+    }
+
     /// The link has ended or is about to, for `cause` as far as is known. A link that may learn more,
     /// such as how a child's process ended, waits briefly for it. Ready at once where there is nothing
     /// to learn.
@@ -94,6 +101,15 @@ pub enum Received {
         violation: Violation,
         /// A piece of it.
         excerpt: Box<str>,
+    },
+    /// What carried one message failed, and the link lives on.
+    Failed {
+        /// The call of ours that it carried; none: a note or an answer of ours, or the push lane.
+        id: Option<CallId>,
+        /// Why.
+        cause: Cause,
+        /// Did it reach the peer?
+        delivery: Delivery,
     },
     /// The peer sends nothing more; it may still read.
     ReadClosed,

@@ -13,6 +13,7 @@ pub mod agree;
 pub mod authority;
 pub mod challenge;
 pub mod era;
+pub mod failure;
 pub mod headers;
 pub mod ingress;
 pub mod origin;

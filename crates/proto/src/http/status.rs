@@ -217,7 +217,8 @@ pub fn of_reply(era: Era, session: SessionSent, status: StatusCode, body: Body) 
     }
 }
 
-fn is_auth(status: StatusCode) -> bool {
+/// Whether the status asks for authorization.
+pub(super) fn is_auth(status: StatusCode) -> bool {
     status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN
 }
 

@@ -28,6 +28,7 @@ use crate::moment::Moment;
 impl Session {
     /// Someone on our side calls.
     pub(super) fn call(&mut self, new: NewCall) {
+        let Some(new) = self.unless_healing(new) else { return };
         if let Some(refusal) = self.refusal(&new) {
             return self.settle(new.ticket, Outcome::Refused(refusal));
         }
@@ -128,7 +129,7 @@ impl Session {
             params,
             options,
             revision,
-            frame: frame.unwrap_or(0),
+            frame: frame.or(Some(0)),
             started,
             seen_bytes,
             idle,
@@ -141,7 +142,12 @@ impl Session {
     }
 
     /// The params with the metadata of the era. A progress token is the only one legacy calls carry.
-    fn dress(&self, params: Option<&Bytes>, token: Option<i64>, revision: Option<Revision>) -> Params {
+    pub(super) fn dress(
+        &self,
+        params: Option<&Bytes>,
+        token: Option<i64>,
+        revision: Option<Revision>,
+    ) -> Params {
         if let Some(revision) = revision.filter(|revision| revision.era() == Era::Modern) {
             let meta = ModernMeta { revision, log_level: self.log_level };
             return Params::outgoing(meta.dress(params, token, &self.config));
@@ -188,7 +194,10 @@ impl Session {
         };
         self.tell_held(&mut pending);
         match pending.purpose.clone() {
-            Purpose::Call(ticket) => self.call_replied(ticket, pending, reply.outcome),
+            Purpose::Call(ticket) => {
+                self.heal.answered();
+                self.call_replied(ticket, pending, reply.outcome);
+            }
             Purpose::Probe => self.probe_replied(&reply.outcome),
             Purpose::Handshake => self.handshake_replied(reply.outcome),
             Purpose::Ask { key, name } => self.ask_answered(key, name, reply.outcome),
@@ -285,7 +294,8 @@ impl Session {
 
     /// Gives up a call or listen of ours, on the wire too.
     pub(super) fn cancel(&mut self, ticket: Ticket, reason: Cow<'static, str>) {
-        if self.cancel_while_asking(ticket, reason.clone())
+        if self.cancel_waiting(ticket, &reason)
+            || self.cancel_while_asking(ticket, reason.clone())
             || self.cancel_legacy_listen(ticket, reason.clone())
         {
             return;
@@ -303,6 +313,9 @@ impl Session {
         for ticket in self.asking_tickets() {
             self.cancel_while_asking(ticket, reason.clone());
         }
+        for ticket in self.heal.tickets() {
+            self.cancel_waiting(ticket, &reason);
+        }
         for id in self.outbound.ids() {
             let Some(pending) = self.outbound.get_mut(id) else { continue };
             match pending.purpose {
@@ -313,6 +326,9 @@ impl Session {
     }
 
     pub(super) fn send_cancel(&mut self, id: i64, reason: &str) {
+        if self.heal.holds(id) {
+            return; // the peer does not have it
+        }
         let mut params = b"{\"requestId\":".to_vec();
         params.extend_from_slice(id.to_string().as_bytes());
         params.extend_from_slice(b",\"reason\":");

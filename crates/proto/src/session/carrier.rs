@@ -92,12 +92,13 @@ impl Carrier {
             Turn::InOrder => self.departed.in_order,
             Turn::Ahead => self.departed.ahead,
         };
-        pending.frame <= through
+        pending.frame.is_some_and(|frame| frame <= through)
     }
 
     /// Waits whole in the outbox, and would be given back.
     fn holds(&self, pending: &Pending) -> bool {
-        Turn::of(&pending.method) == Turn::InOrder && pending.frame > self.departed.begun
+        Turn::of(&pending.method) == Turn::InOrder
+            && pending.frame.is_some_and(|frame| frame > self.departed.begun)
     }
 }
 
@@ -125,11 +126,12 @@ impl Session {
     /// Gives up a call on the wire. One that has not begun to leave never does, and the peer need not hear
     /// of it; else the peer is told.
     pub(super) fn call_off(&mut self, id: i64, pending: &Pending, reason: &str) -> Delivery {
-        if !self.state.is_live() || !self.carrier.holds(pending) {
+        let held = pending.frame.filter(|_| self.state.is_live() && self.carrier.holds(pending));
+        let Some(frame) = held else {
             self.send_cancel(id, reason);
             return self.delivery(pending);
-        }
-        self.out.push_back(Output::Retract { frame: pending.frame });
+        };
+        self.out.push_back(Output::Retract { frame });
         match self.delivery(pending) {
             Delivery::Sent => Delivery::Sent,
             Delivery::NotSent | Delivery::Unknown => Delivery::NotSent,
@@ -140,8 +142,10 @@ impl Session {
         // A retry stands for the whole call, whose earlier rounds were answered.
         if pending.pace.is_known() || pending.rounds > 0 {
             Delivery::Sent
-        } else if !self.carrier.has_written(pending) && self.carrier.link == Link::Gone {
-            // As long as there is a link, a call that waits in the outbox may yet be written.
+        } else if pending.frame.is_none()
+            || !self.carrier.has_written(pending) && self.carrier.link == Link::Gone
+        {
+            // Refused unread; or it waits in the outbox, and there is no link by which it may yet be written.
             Delivery::NotSent
         } else {
             Delivery::Unknown

@@ -14,6 +14,7 @@ use crate::era::Revision;
 use crate::finding::Finding;
 use crate::jsonrpc::envelope::{Call, Decoded, Envelope, Note, Violation};
 use crate::jsonrpc::fault::Fault;
+use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::write;
 use crate::method::Method;
 pub use crate::model::LogLevel;
@@ -64,6 +65,15 @@ pub enum Input {
         violation: Violation,
         /// A piece of it.
         excerpt: Box<str>,
+    },
+    /// What carried one message failed, and the link lives on.
+    Failed {
+        /// The call of ours that it carried; none: a note or an answer of ours, or the push lane.
+        id: Option<CallId>,
+        /// Why.
+        cause: Cause,
+        /// Did it reach the peer?
+        delivery: Delivery,
     },
     /// The peer will send nothing more, but still reads.
     ReadClosed,

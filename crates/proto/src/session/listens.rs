@@ -253,6 +253,7 @@ fn tagged(id: &CallId, object: &Value) -> Bytes {
 /// Client side.
 impl Session {
     pub(super) fn listen(&mut self, ticket: Ticket, interest: Interest) {
+        let Some((ticket, interest)) = self.listen_unless_healing(ticket, interest) else { return };
         let Some(revision) = self.revision.filter(|_| self.state == State::Ready) else {
             return self.settle(ticket, Outcome::Refused(Refusal::NotOpen));
         };
@@ -426,6 +427,12 @@ impl Session {
                 revision,
             );
         }
+    }
+
+    /// The addresses that a legacy server was asked to watch, and has agreed to.
+    pub(super) fn standing_uris(&self) -> BTreeSet<Box<str>> {
+        let agreed = self.heard.listens.values().filter(|listen| listen.acknowledged);
+        agreed.flat_map(|listen| listen.interest.uris.iter().cloned()).collect()
     }
 
     /// Listens that no call carries end with the link too.

@@ -15,6 +15,8 @@ mod carrier;
 pub mod config;
 mod edge;
 pub mod event;
+mod failed;
+mod heal;
 mod listens;
 mod notes;
 mod opening;
@@ -37,6 +39,7 @@ use self::config::{Config, Role};
 use self::event::{
     CallKey, Cause, Command, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket, Turn,
 };
+use self::heal::Heal;
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
 use self::progress::LogPace;
@@ -65,6 +68,8 @@ pub struct Session {
     /// Server: the legacy handshake, once it was done.
     shaken: Option<Handshake>,
     opening: Opening,
+    /// Client: the legacy session is being replaced.
+    heal: Heal,
     inbound: Inbound,
     outbound: Outbound,
     batches: Batches,
@@ -110,6 +115,7 @@ impl Session {
             revision: None,
             shaken: None,
             opening: Opening::default(),
+            heal: Heal::default(),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             batches: Batches::default(),
@@ -137,7 +143,8 @@ impl Session {
         self.now = now.max(self.now);
         match input {
             // What was on its way when the link ended concerns nobody any more.
-            Input::Frame { .. } | Input::Read { .. } | Input::Broken { .. } if !self.state.is_live() => {}
+            Input::Frame { .. } | Input::Read { .. } | Input::Broken { .. } | Input::Failed { .. }
+                if !self.state.is_live() => {}
             Input::Frame { lane, bytes } => self.frame(lane, &bytes),
             Input::Read { lane, decoded } => {
                 self.frames += 1;
@@ -147,6 +154,7 @@ impl Session {
                 self.frames += 1;
                 self.violated(lane, violation, excerpt, None);
             }
+            Input::Failed { id, cause, delivery } => self.failed(id, cause, delivery),
             Input::ReadClosed => self.read_closed(),
             Input::Closed { cause } => self.closed(&cause),
             Input::Local(command) => self.local(command),
@@ -205,7 +213,7 @@ impl Session {
     /// zero at rest.
     #[must_use]
     pub fn in_flight(&self) -> (usize, usize) {
-        (self.inbound.len(), self.outbound.len() + self.asks.between_rounds())
+        (self.inbound.len(), self.outbound.len() + self.asks.between_rounds() + self.heal.waiting())
     }
 
     /// The answer that opened the session, for who wants more than the revision: the result of
@@ -448,6 +456,7 @@ impl Session {
             self.withdraw(key, &cause.to_string());
         }
         self.lose_calls(cause);
+        self.lose_waiting(cause);
         self.withdraw_asks(cause);
         self.standing = Standing::default();
         self.lose_listens(cause);

@@ -12,6 +12,7 @@ use crate::era::caps::ServerCaps;
 use crate::era::probe::{Evidence, Next, Probe};
 use crate::era::{self, Era, Revision, Revisions};
 use crate::finding::Rule;
+use crate::http::status::Verdict;
 use crate::jsonrpc::envelope::Reply;
 use crate::jsonrpc::fault::{Fault, code};
 use crate::method::Method;
@@ -46,7 +47,7 @@ impl Session {
         }
         match (self.config.era, self.config.revisions.newest(Era::Modern)) {
             (EraChoice::Auto | EraChoice::Modern, Some(revision)) => self.probe(revision),
-            (EraChoice::Auto | EraChoice::Legacy, _) => self.shake_hands(),
+            (EraChoice::Auto | EraChoice::Legacy, _) => self.shake_hands(None),
             (EraChoice::Modern, None) => self.end(Cause::NoCommonRevision { theirs: Vec::new() }),
         }
     }
@@ -80,11 +81,12 @@ impl Session {
         self.opening.deadline = Some(self.now + self.config.limits.probe_timeout);
     }
 
-    fn shake_hands(&mut self) {
+    /// The legacy handshake; `cause`: why it is done again.
+    pub(super) fn shake_hands(&mut self, cause: Option<Cause>) {
         let Some(revision) = self.config.revisions.newest(Era::Legacy) else {
             return self.end(Cause::NoCommonRevision { theirs: Vec::new() });
         };
-        self.become_state(State::Initializing, None);
+        self.become_state(State::Initializing, cause);
         let params = era::initialize_params(&self.config, revision);
         let options = CallOptions::default();
         self.start(
@@ -123,6 +125,20 @@ impl Session {
         self.proceed(next, None);
     }
 
+    /// What carried the probe failed. Only an answer speaks of the era; silence of the way does not.
+    pub(super) fn probe_failed(&mut self, cause: Cause) {
+        let verdict = match &cause {
+            Cause::Http(failure) => failure.of_probe(),
+            _ => Verdict::Failure,
+        };
+        let next = match verdict {
+            Verdict::Legacy => self.prober().judge(Evidence::Silence),
+            Verdict::Auth | Verdict::Failure | Verdict::Modern { .. } => Next::Fail(cause.clone()),
+        };
+        let next = if matches!(next, Next::Fail(_)) { Next::Fail(cause) } else { next };
+        self.proceed(next, None);
+    }
+
     fn prober(&self) -> Probe {
         let ours = match self.config.era {
             EraChoice::Modern => self.config.revisions.of(Era::Modern).collect::<Revisions>(),
@@ -143,7 +159,7 @@ impl Session {
                 self.opening.retried = true;
                 self.probe(revision);
             }
-            Next::Handshake => self.shake_hands(),
+            Next::Handshake => self.shake_hands(None),
             Next::Fail(cause) => self.end(cause),
         }
     }
@@ -166,18 +182,22 @@ impl Session {
         };
         self.opening.greeting = Some(result);
         self.server = ServerCaps::read(&capabilities);
-        self.send_note(LaneId::MAIN, Method::Initialized, None);
         self.opened(revision);
     }
 
     fn opened(&mut self, revision: Revision) {
         self.revision = Some(revision);
         let greeting = self.opening.greeting.clone();
+        // Told first: the link names the revision in the head of whatever follows.
         self.event(Event::Opened { revision, greeting });
+        if self.state == State::Initializing && revision.era() == Era::Legacy {
+            self.send_note(LaneId::MAIN, Method::Initialized, None);
+        }
         self.become_state(State::Ready, None);
         if let Some(level) = self.log_level {
             self.set_level(level);
         }
+        self.healed();
     }
 
     /// A server that refuses the handshake by naming revisions is modern after all.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::era::Revision;
 use crate::finding::Rule;
+use crate::http::failure::HttpFailure;
 use crate::jsonrpc::envelope::Violation;
 use crate::jsonrpc::fault::Fault;
 
@@ -163,6 +164,8 @@ pub enum Cause {
     },
     /// Reading or writing failed.
     Io(Box<str>),
+    /// An HTTP exchange failed.
+    Http(Box<HttpFailure>),
     /// The peer does not take our bytes.
     Stalled,
     /// The peer broke the protocol beyond what the strictness allows.
@@ -190,6 +193,7 @@ impl fmt::Display for Cause {
                 write!(f, "the server's process ended ({status}); its last words: {}", stderr.trim_end())
             }
             Self::Io(error) => write!(f, "link failed: {error}"),
+            Self::Http(failure) => failure.fmt(f),
             Self::Stalled => f.write_str("the peer does not take our bytes"),
             Self::Violated(rule) => write!(f, "the peer broke the protocol: {}", rule.clause()),
             Self::OpenTimeout => f.write_str("the peer did not answer the handshake in time"),

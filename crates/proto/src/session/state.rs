@@ -10,6 +10,9 @@
 //!                                '--> Closed (by us: final)
 //! ```
 //!
+//! A legacy server that forgot the session leads from `Ready` back to `Initializing`: the link is well,
+//! and a new handshake replaces the session.
+//!
 //! A loss ends in `Disconnected`, from where a supervisor may try again; a close of our own ends in
 //! `Closed`, from where nobody may.
 
@@ -82,7 +85,7 @@ impl State {
             Connecting => matches!(next, Probing | Initializing | Ready | Disconnecting | Disconnected),
             Probing => matches!(next, Initializing | Ready | Disconnecting | Disconnected),
             Initializing => matches!(next, Probing | Ready | Disconnecting | Disconnected),
-            Ready => matches!(next, Draining | Disconnecting | Disconnected),
+            Ready => matches!(next, Initializing | Draining | Disconnecting | Disconnected),
             Draining => matches!(next, Disconnecting | Disconnected),
             Disconnecting => matches!(next, Disconnected | Closed),
             Closed => false,
@@ -118,7 +121,7 @@ mod tests {
         let listed = State::ALL.iter().flat_map(|from| {
             State::ALL.iter().filter(|to| from.may_become(**to)).map(move |to| (*from, *to))
         });
-        assert_eq!(listed.count(), 22);
+        assert_eq!(listed.count(), 23);
         assert!(State::ALL.iter().all(|to| !State::Closed.may_become(*to)));
         assert!(State::ALL.iter().all(|from| !from.may_become(*from)));
     }

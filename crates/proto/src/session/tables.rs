@@ -189,8 +189,8 @@ pub(super) struct Pending {
     pub(super) params: Option<Bytes>,
     pub(super) options: CallOptions,
     pub(super) revision: Option<Revision>,
-    /// Which of our frames it is.
-    pub(super) frame: u64,
+    /// Which of our frames it is; none: the peer refused it unread, and it is to be sent again.
+    pub(super) frame: Option<u64>,
     pub(super) started: Moment,
     /// Bytes that had arrived on the link when it was made.
     pub(super) seen_bytes: u64,

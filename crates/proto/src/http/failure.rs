@@ -1,0 +1,221 @@
+//! Why one HTTP exchange brought no reply, kept apart as far as anyone acts on it.
+//!
+//! A failure belongs to one request. What it says about the era is asked with
+//! [`HttpFailure::of_probe`], whether a new session helps with [`HttpFailure::is_session_gone`].
+
+use std::fmt;
+
+use ::http::StatusCode;
+
+use super::challenge::Hints;
+use super::param::Unfit;
+use super::redirect::{BadEndpoint, RedirectRefusal};
+use super::status::{self, Body, Probe, Verdict};
+
+/// Why an exchange failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpFailure {
+    /// No connection: the name, the address, the proxy or TLS. Nothing was sent.
+    Connect(Box<str>),
+    /// The connection broke before the reply was here.
+    Broken(Box<str>),
+    /// A status that says no, without a fault that says why.
+    Status {
+        /// The status.
+        status: StatusCode,
+        /// The beginning of the body.
+        excerpt: Box<str>,
+        /// How to authorize, where the server says so.
+        hints: Hints,
+    },
+    /// The session that the request named is gone. Nothing was executed.
+    SessionGone {
+        /// The status that says so.
+        status: StatusCode,
+    },
+    /// The body is neither a message nor a lane.
+    Content {
+        /// The status it came with.
+        status: StatusCode,
+        /// What it says it is.
+        content_type: Box<str>,
+        /// Its beginning.
+        excerpt: Box<str>,
+    },
+    /// The answer ended properly, without the reply.
+    NoReply {
+        /// The status it came with.
+        status: StatusCode,
+    },
+    /// A redirect that is not followed.
+    Redirect(RedirectRefusal),
+    /// The stream of the oldest transport did not say where to post.
+    NoEndpoint,
+    /// The stream of the oldest transport says to post where nothing is sent.
+    Endpoint(BadEndpoint),
+    /// An argument that must be mirrored and cannot be. Nothing was sent.
+    Unfit(Unfit),
+    /// The oldest transport carries the legacy era only. Nothing was sent.
+    LegacyOnly,
+}
+
+impl HttpFailure {
+    /// The status, where there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Status { status, .. }
+            | Self::SessionGone { status }
+            | Self::Content { status, .. }
+            | Self::NoReply { status } => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// How to authorize, where the server says so.
+    #[must_use]
+    pub fn hints(&self) -> Option<&Hints> {
+        match self {
+            Self::Status { hints, .. } => Some(hints),
+            _ => None,
+        }
+    }
+
+    /// Does a new session help?
+    #[must_use]
+    pub fn is_session_gone(&self) -> bool {
+        matches!(self, Self::SessionGone { .. })
+    }
+
+    /// Is the client to authorize itself?
+    #[must_use]
+    pub fn is_auth(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if status::is_auth(*status))
+    }
+
+    /// What it says about the era, as the answer to `server/discover`. What is no answer says nothing.
+    #[must_use]
+    pub fn of_probe(&self) -> Verdict {
+        match (self, self.status()) {
+            (Self::LegacyOnly, _) => Verdict::Legacy,
+            (_, Some(status)) => status::of_probe(Probe::Discover, status, Body::NoReply),
+            (_, None) => Verdict::Failure,
+        }
+    }
+}
+
+impl fmt::Display for HttpFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(why) => write!(f, "no connection: {why}"),
+            Self::Broken(why) => write!(f, "the connection broke before the reply came: {why}"),
+            Self::Status { status, excerpt, hints } => {
+                write!(f, "the server answered {status}")?;
+                if !excerpt.is_empty() {
+                    write!(f, ": {excerpt}")?;
+                }
+                write_hints(hints, f)
+            }
+            Self::SessionGone { status } => write!(f, "the session is gone ({status})"),
+            Self::Content { status, content_type, excerpt } => {
+                let kind = if content_type.is_empty() { "of no named type" } else { content_type };
+                write!(f, "the answer ({status}) is {kind}, neither JSON nor events")?;
+                if content_type.contains("html") {
+                    f.write_str("; is this the server's MCP address, or a login page before it")?;
+                }
+                if excerpt.is_empty() { Ok(()) } else { write!(f, ": {excerpt}") }
+            }
+            Self::NoReply { status } => write!(f, "the answer ({status}) ended without the reply"),
+            Self::Redirect(why) => why.fmt(f),
+            Self::NoEndpoint => f.write_str("the event stream did not say where to post"),
+            Self::Endpoint(why) => why.fmt(f),
+            Self::Unfit(why) => why.fmt(f),
+            Self::LegacyOnly => f.write_str("this transport carries the legacy era only"),
+        }
+    }
+}
+
+fn write_hints(hints: &Hints, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(bearer) = &hints.bearer {
+        f.write_str("; it wants a bearer token")?;
+        for (name, value) in bearer.params() {
+            write!(f, ", {name} {}", super::excerpt(value))?;
+        }
+    }
+    if !hints.other_schemes.is_empty() {
+        write!(f, "; it takes {}", hints.other_schemes.join(", "))?;
+    }
+    match &hints.auth_server {
+        Some(server) => write!(f, "; its authorization server is {}", super::excerpt(server)),
+        None => Ok(()),
+    }
+}
+
+impl std::error::Error for HttpFailure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::challenge::Bearer;
+
+    fn status(code: u16) -> HttpFailure {
+        let status = StatusCode::from_u16(code).unwrap();
+        HttpFailure::Status { status, excerpt: "".into(), hints: Hints::default() }
+    }
+
+    /// VER-31, SSE0-6: which failures of the probe speak of the era, and which do not.
+    #[test]
+    fn failures_of_a_probe() {
+        let table = [
+            (status(400), Verdict::Legacy),
+            (status(404), Verdict::Legacy),
+            (status(405), Verdict::Legacy),
+            (status(406), Verdict::Legacy),
+            (status(401), Verdict::Auth),
+            (status(403), Verdict::Auth),
+            (status(429), Verdict::Failure),
+            (status(500), Verdict::Failure),
+            (status(503), Verdict::Failure),
+            (HttpFailure::LegacyOnly, Verdict::Legacy),
+            (HttpFailure::NoReply { status: StatusCode::ACCEPTED }, Verdict::Legacy),
+            (HttpFailure::Connect("refused".into()), Verdict::Failure),
+            (HttpFailure::Broken("reset".into()), Verdict::Failure),
+            (HttpFailure::Redirect(RedirectRefusal::TooMany), Verdict::Failure),
+        ];
+        for (failure, want) in table {
+            assert_eq!(failure.of_probe(), want, "{failure}");
+        }
+    }
+
+    /// S0-59, S0-60: the error names the status, the body's beginning and every hint.
+    #[test]
+    fn hints_are_told() {
+        let bearer =
+            Bearer::default().with("resource_metadata", "https://a/.well-known/x").with("scope", "s");
+        let hints = Hints {
+            bearer: Some(bearer),
+            other_schemes: vec!["DPoP".into()],
+            auth_server: Some("https://as".into()),
+        };
+        let failure = HttpFailure::Status { status: StatusCode::UNAUTHORIZED, excerpt: "who?".into(), hints };
+        assert_eq!(
+            failure.to_string(),
+            "the server answered 401 Unauthorized: who?; it wants a bearer token, \
+             resource_metadata https://a/.well-known/x, scope s; it takes DPoP; \
+             its authorization server is https://as"
+        );
+        assert!(failure.is_auth());
+    }
+
+    /// S0-62: a page where a message should be is named as such.
+    #[test]
+    fn a_login_page_is_recognised() {
+        let failure = HttpFailure::Content {
+            status: StatusCode::OK,
+            content_type: "text/html; charset=utf-8".into(),
+            excerpt: "<!doctype html>".into(),
+        };
+        assert!(failure.to_string().contains("login page"), "{failure}");
+    }
+}
