@@ -165,6 +165,8 @@ rules! {
     NoteUnknown Lifecycle "note-unknown" "unknown notes are ignored (informative)";
     /// A note or answer of ours that the server did not take.
     PostRefused Lifecycle "post-refused" "notes and answers are accepted with 202 (Streamable HTTP)";
+    /// The push lane was refused, or lost too often.
+    PushLost Lifecycle "push-lost" "the push lane stays open, or is refused with 405 (informative)";
     /// A session id that changed after the handshake.
     SessionChanged Lifecycle "session-changed" "the session id is set by initialize (Streamable HTTP)";
     /// A removed or unadvertised feature was used.

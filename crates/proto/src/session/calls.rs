@@ -294,7 +294,7 @@ impl Session {
 
     /// Gives up a call or listen of ours, on the wire too.
     pub(super) fn cancel(&mut self, ticket: Ticket, reason: Cow<'static, str>) {
-        if self.cancel_waiting(ticket, &reason)
+        if self.cancel_waiting(ticket, reason.clone())
             || self.cancel_while_asking(ticket, reason.clone())
             || self.cancel_legacy_listen(ticket, reason.clone())
         {
@@ -314,7 +314,7 @@ impl Session {
             self.cancel_while_asking(ticket, reason.clone());
         }
         for ticket in self.heal.tickets() {
-            self.cancel_waiting(ticket, &reason);
+            self.cancel_waiting(ticket, reason.clone());
         }
         for id in self.outbound.ids() {
             let Some(pending) = self.outbound.get_mut(id) else { continue };

@@ -140,13 +140,13 @@ impl Session {
     }
 
     /// Gives up a call that waits; `false`: none such does.
-    pub(super) fn cancel_waiting(&mut self, ticket: Ticket, reason: &Cow<'static, str>) -> bool {
+    pub(super) fn cancel_waiting(&mut self, ticket: Ticket, reason: Cow<'static, str>) -> bool {
         let before = self.heal.waiting.len();
         self.heal.waiting.retain(|waiting| waiting.ticket() != ticket);
         if self.heal.waiting.len() == before {
             return false;
         }
-        self.settle(ticket, Outcome::Cancelled { reason: reason.clone(), delivery: Delivery::NotSent });
+        self.settle(ticket, Outcome::Cancelled { reason, delivery: Delivery::NotSent });
         true
     }
 

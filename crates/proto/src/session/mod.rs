@@ -548,6 +548,8 @@ fn is_informative(rule: Rule) -> bool {
             | Rule::NoteUnknown
             | Rule::Deprecated
             | Rule::ProgressUnknown
+            | Rule::PushLost
+            | Rule::PostRefused
             | Rule::Foreign
     )
 }

@@ -1,0 +1,235 @@
+//! Where a server is, and how it is reached.
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cardan_proto::http::redirect::{BadEndpoint, CrossOrigin};
+use cardan_proto::http::url::{BadUrl, Url};
+use cardan_proto::limits::Limits;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use hyper_util::client::proxy::matcher::Matcher;
+use rustls::pki_types::CertificateDer;
+
+use crate::link::{HttpLink, Setup};
+use crate::net::{Connector, Dial, Tcp};
+use crate::tls;
+
+/// Which of the HTTP transports a server has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Streamable HTTP, or else the older HTTP+SSE.
+    #[default]
+    Auto,
+    /// Streamable HTTP only.
+    Streamable,
+    /// The older HTTP+SSE only: the URL is that of its stream.
+    Events,
+    /// The tutorial dialect's HTTP+SSE: the stream announces nothing.
+    Tutorial {
+        /// Where messages are posted, relative to the stream's URL.
+        post: String,
+        /// Names the stream in its header, where the server was told of it.
+        client_id: Option<String>,
+    },
+    /// The cortex dialect's HTTP: one POST per tool call, replies whole or in parts.
+    Cortex,
+}
+
+/// Which proxies are used.
+#[derive(Debug, Clone, Default)]
+pub enum Proxies {
+    /// Those that the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, but for `NO_PROXY`.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// This one, for every server beyond this machine.
+    Always(String),
+}
+
+/// A server that is reached over HTTP.
+#[derive(Clone)]
+#[must_use = "call link to get a link"]
+pub struct Http {
+    url: Url,
+    kind: Kind,
+    headers: HeaderMap,
+    roots: Vec<CertificateDer<'static>>,
+    proxies: Proxies,
+    cross_origin: CrossOrigin,
+    limits: Limits,
+    dial: Option<Arc<dyn Dial>>,
+}
+
+impl Http {
+    /// The server at `url`, http or https.
+    pub fn new(url: &str) -> Result<Self, HttpError> {
+        let url = Url::parse(url).map_err(|why| HttpError::Url { url: url.into(), why })?;
+        Ok(Self {
+            url,
+            kind: Kind::Auto,
+            headers: HeaderMap::new(),
+            roots: Vec::new(),
+            proxies: Proxies::Environment,
+            cross_origin: CrossOrigin::Refuse,
+            limits: Limits::DEFAULT,
+            dial: None,
+        })
+    }
+
+    /// Which transport the server has; found out, unless told.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// A header for every request. Those of the protocol win, and none goes to another origin.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, HttpError> {
+        let bad = || HttpError::Header { name: name.into() };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let connection = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, TE, TRAILER, UPGRADE];
+        if connection.contains(&name) {
+            return Err(bad());
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        // Whatever the user adds may be a secret: it is never shown.
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// A bearer token for every request.
+    pub fn bearer(self, token: &str) -> Result<Self, HttpError> {
+        self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
+    }
+
+    /// Certificates in a PEM file that are trusted beside the machine's own.
+    pub fn roots(mut self, path: &Path) -> Result<Self, HttpError> {
+        self.roots.extend(tls::read_roots(path)?);
+        Ok(self)
+    }
+
+    /// Which proxies are used; those of the environment, unless told.
+    pub fn proxies(mut self, proxies: Proxies) -> Self {
+        self.proxies = proxies;
+        self
+    }
+
+    /// Whether a GET may follow a redirect to another origin, without anything that is ours. A POST never does.
+    pub fn cross_origin(mut self, cross_origin: CrossOrigin) -> Self {
+        self.cross_origin = cross_origin;
+        self
+    }
+
+    /// Every bound.
+    pub fn limits(mut self, limits: &Limits) -> Self {
+        self.limits = limits.clone();
+        self
+    }
+
+    /// How streams to hosts are made, instead of TCP.
+    pub fn dial(mut self, dial: Arc<dyn Dial>) -> Self {
+        self.dial = Some(dial);
+        self
+    }
+
+    /// The URL, for memory and messages.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// A link to the server. Nothing is sent before it is driven, within a tokio runtime.
+    pub fn link(&self) -> Result<HttpLink, HttpError> {
+        let tls = if self.url.is_secure() { Some(Arc::new(tls::config(&self.roots)?)) } else { None };
+        let proxies = match &self.proxies {
+            Proxies::Environment => Matcher::from_env(),
+            Proxies::Direct => Matcher::builder().build(),
+            Proxies::Always(proxy) => Matcher::builder().all(proxy.clone()).build(),
+        };
+        let dial = self.dial.clone();
+        let connector = Connector {
+            dial: dial.unwrap_or_else(|| Arc::new(Tcp::new(self.limits.keep_alive_interval))),
+            tls,
+            proxies: Arc::new(proxies),
+            timeout: self.limits.connect_timeout,
+        };
+        HttpLink::new(Setup {
+            url: self.url.clone(),
+            kind: self.kind.clone(),
+            headers: self.headers.clone(),
+            limits: self.limits.clone(),
+            cross_origin: self.cross_origin,
+            connector,
+        })
+    }
+}
+
+/// Without the query, where some servers want their keys.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.url.to_string();
+        let url = url.split('?').next().unwrap_or_default();
+        f.debug_struct("Http").field("url", &url).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot be reached as described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// The URL is of no use.
+    Url {
+        /// As given.
+        url: Box<str>,
+        /// What is wrong with it.
+        why: BadUrl,
+    },
+    /// Where to post is of no use.
+    Endpoint {
+        /// As given.
+        url: Box<str>,
+        /// What is wrong with it.
+        why: BadEndpoint,
+    },
+    /// A header that cannot be sent, or is not the user's to set.
+    Header {
+        /// Its name.
+        name: Box<str>,
+    },
+    /// A file of certificates that cannot be read.
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: Box<str>,
+    },
+    /// TLS cannot be set up.
+    Tls(Box<str>),
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, why } => {
+                write!(f, "{}: {why}", url.split('?').next().unwrap_or_default())
+            }
+            Self::Endpoint { url, why } => write!(f, "{url}: {why}"),
+            Self::Header { name } => {
+                write!(
+                    f,
+                    "header {name:?} cannot be set: it or its value is no header, or the connection's own"
+                )
+            }
+            Self::Roots { path, why } => write!(f, "certificates in {}: {why}", path.display()),
+            Self::Tls(why) => write!(f, "TLS cannot be set up: {why}"),
+        }
+    }
+}
+
+impl Error for HttpError {}

@@ -1,0 +1,495 @@
+//! The link: every message a POST of its own, all of them polled by one driver.
+//!
+//! ```text
+//!   Posting --handshake refused by POST--> Opening --endpoint--> Events
+//!      ^                                      |
+//!      '--------------- no such stream -------'
+//! ```
+//!
+//! While the note after the handshake is on its way, or an event stream is being opened, later messages
+//! are held: exchanges run side by side, and the server must not see them in another order.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cardan_proto::dialect::cortex::stream::Reassembly;
+use cardan_proto::era::{Era, Revision};
+use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::http::headers::X_CLIENT_ID;
+use cardan_proto::http::redirect::{self, CrossOrigin};
+use cardan_proto::http::url::Url;
+use cardan_proto::jsonrpc::envelope::{Call, Envelope, Note, Param, Params};
+use cardan_proto::jsonrpc::id::CallId;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Cause, Delivery, LaneId, Outgoing};
+use cardan_runtime::link::{Link, Received};
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, HeaderValue};
+use tokio::sync::mpsc;
+use tokio::time::{Sleep, sleep, timeout};
+
+use crate::build::{HttpError, Kind};
+use crate::exchange::{self, CallPost, Fallback, News, NotePost, Wire, failed};
+use crate::head::Heads;
+use crate::mirrors::Tools;
+use crate::net::Connector;
+use crate::pool::{Pool, Tasks};
+use crate::refresh;
+use crate::stream::{self, Posts};
+
+/// What a link is made from.
+pub(crate) struct Setup {
+    pub(crate) url: Url,
+    pub(crate) kind: Kind,
+    pub(crate) headers: HeaderMap,
+    pub(crate) limits: Limits,
+    pub(crate) cross_origin: CrossOrigin,
+    pub(crate) connector: Connector,
+}
+
+/// A link to a server over HTTP.
+pub struct HttpLink {
+    url: Url,
+    kind: Kind,
+    wire: Wire,
+    news: mpsc::Receiver<News>,
+    tasks: Tasks,
+    heads: Heads,
+    tools: Tools,
+    way: Way,
+    gate: Gate,
+    /// What waits at the gate.
+    held: VecDeque<Outgoing>,
+    exchanges: FuturesUnordered<Abortable<Exchange>>,
+    /// Calls in flight, each with the number of its exchange.
+    calls: HashMap<CallId, (u64, Era, AbortHandle)>,
+    /// Calls that were sent again because their headers did not fit.
+    refreshed: HashSet<CallId>,
+    started: u64,
+    /// The push lane, or the stream of the oldest transport.
+    lane: Option<AbortHandle>,
+    ready: VecDeque<Received>,
+    put: u64,
+    closing: Option<Closing>,
+}
+
+/// Tells which call it carried, and its own number.
+type Exchange = Pin<Box<dyn Future<Output = Option<(CallId, u64)>> + Send>>;
+
+/// Where messages go.
+enum Way {
+    /// To the URL.
+    Posting,
+    /// To where a stream will say. If there is none: this is the answer to the handshake.
+    Opening(Option<Received>),
+    /// To where the stream said.
+    Events(Url),
+}
+
+/// Whether messages may go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Shut,
+}
+
+/// The steps of a polite end, within one deadline.
+struct Closing {
+    deadline: Pin<Box<Sleep>>,
+    delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// What exchanges may tell before the driver listens. More waits in the exchange, and so in the socket.
+const NEWS_QUEUED: usize = 64;
+
+impl HttpLink {
+    pub(crate) fn new(setup: Setup) -> Result<Self, HttpError> {
+        let Setup { url, kind, mut headers, limits, cross_origin, connector } = setup;
+        let tasks = Tasks::default();
+        let pool = Pool::new(connector, &limits, cross_origin, &tasks);
+        let (tell, news) = mpsc::channel(NEWS_QUEUED);
+        if let Kind::Tutorial { client_id: Some(id), .. } = &kind {
+            let name = || X_CLIENT_ID.as_str().into();
+            let id = HeaderValue::from_str(id).map_err(|_| HttpError::Header { name: name() })?;
+            headers.insert(X_CLIENT_ID, id);
+        }
+        let mut link = Self {
+            wire: Wire { pool, limits: Arc::new(limits), news: tell },
+            news,
+            tasks,
+            heads: Heads::new(headers),
+            tools: Tools::default(),
+            way: Way::Posting,
+            gate: Gate::Open,
+            held: VecDeque::new(),
+            exchanges: FuturesUnordered::new(),
+            calls: HashMap::new(),
+            refreshed: HashSet::new(),
+            started: 0,
+            lane: None,
+            ready: VecDeque::new(),
+            put: 0,
+            closing: None,
+            url,
+            kind,
+        };
+        match link.kind.clone() {
+            Kind::Auto | Kind::Streamable | Kind::Cortex => {}
+            Kind::Events => link.open_events(Posts::Announced, None),
+            Kind::Tutorial { post, .. } => {
+                let place = redirect::endpoint(&link.url, &post)
+                    .map_err(|why| HttpError::Endpoint { url: post.into(), why })?;
+                link.open_events(Posts::Known(place), None);
+            }
+        }
+        Ok(link)
+    }
+
+    /// Starts an exchange; `call`: it carries this call, of this era.
+    fn start(&mut self, call: Option<(CallId, Era)>, exchange: impl Future<Output = ()> + Send + 'static) {
+        let number = self.started;
+        self.started += 1;
+        let id = call.as_ref().map(|(id, _)| id.clone());
+        let run = async move {
+            exchange.await;
+            id.map(|id| (id, number))
+        };
+        let handle = self.launch(Box::pin(run));
+        if let Some((id, era)) = call {
+            self.calls.insert(id, (number, era, handle));
+        }
+    }
+
+    fn launch(&self, exchange: Exchange) -> AbortHandle {
+        let (handle, registration) = AbortHandle::new_pair();
+        self.exchanges.push(Abortable::new(exchange, registration));
+        handle
+    }
+
+    /// Starts the one long-lived lane, in place of an earlier one.
+    fn start_lane(&mut self, lane: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.launch(Box::pin(async move {
+            lane.await;
+            None
+        }));
+        if let Some(earlier) = self.lane.replace(handle) {
+            earlier.abort();
+        }
+    }
+
+    fn open_events(&mut self, posts: Posts, refused: Option<Received>) {
+        self.way = Way::Opening(refused);
+        self.gate = Gate::Shut;
+        self.start_lane(stream::events(self.wire.clone(), self.url.clone(), self.heads.clone(), posts));
+    }
+
+    fn open_gate(&mut self) {
+        self.gate = Gate::Open;
+        for message in std::mem::take(&mut self.held) {
+            self.post(&message);
+        }
+    }
+
+    fn post(&mut self, message: &Outgoing) {
+        if self.gate == Gate::Shut {
+            return self.held.push_back(message.clone());
+        }
+        match (&self.way, message) {
+            (Way::Events(place), message) => {
+                let place = place.clone();
+                self.post_event(place, message);
+            }
+            (_, Outgoing::One(Envelope::Call(call))) => self.post_call(call.clone()),
+            (_, Outgoing::One(Envelope::Note(note))) if note.method == Method::Cancelled => {
+                self.post_cancel(note, message);
+            }
+            (_, Outgoing::One(Envelope::Note(note))) => {
+                let (post, is_first) =
+                    (self.note(self.heads.note(note), message), note.method == Method::Initialized);
+                self.post_note(post, is_first);
+            }
+            (_, message) => {
+                let post = self.note(self.heads.answer(), message);
+                self.post_note(post, false);
+            }
+        }
+    }
+
+    fn post_call(&mut self, call: Call) {
+        let id = call.id.clone();
+        let head = match self.heads.call(&call, &self.tools, &self.wire.limits) {
+            Ok(head) => head,
+            Err(unfit) => {
+                let failure = HttpFailure::Unfit(unfit);
+                return self.ready.push_back(failed(Some(id), failure, Delivery::NotSent));
+            }
+        };
+        let is_cortex = self.kind == Kind::Cortex;
+        let era = head.era;
+        let post = CallPost {
+            url: self.url.clone(),
+            headers: if is_cortex { self.heads.bare_post() } else { head.headers },
+            body: written(&Outgoing::One(Envelope::Call(call.clone()))),
+            era,
+            session: head.session,
+            heads: self.heads.clone(),
+            parts: is_cortex.then(|| Reassembly::new(id.clone(), &self.wire.limits)),
+            fallback: if self.kind == Kind::Auto { Fallback::Allowed } else { Fallback::None },
+            call,
+        };
+        self.start(Some((id, era)), exchange::call(self.wire.clone(), post));
+    }
+
+    /// In the modern era a call is cancelled by closing its lane; nothing is posted. In the legacy era
+    /// the note says it, and nobody reads the lane any more.
+    fn post_cancel(&mut self, note: &Note, message: &Outgoing) {
+        let limits = &self.wire.limits;
+        let params = Params::scan(note.params.raw().cloned().unwrap_or_default(), limits).unwrap_or_default();
+        let id = params.get(Param::RequestId).and_then(|raw| CallId::parse(&raw, limits.id_bytes).ok());
+        let call = id.and_then(|id| self.calls.remove(&id));
+        let is_modern = match &call {
+            Some((_, era, _)) => *era == Era::Modern,
+            None => self.heads.revision.is_some_and(|revision| revision.era() == Era::Modern),
+        };
+        if let Some((_, _, handle)) = call {
+            handle.abort();
+        }
+        if !is_modern {
+            let post = self.note(self.heads.note(note), message);
+            self.post_note(post, false);
+        }
+    }
+
+    fn note(&self, headers: HeaderMap, message: &Outgoing) -> NotePost {
+        let session = self.heads.session.clone();
+        NotePost { url: self.url.clone(), headers, body: written(message), session }
+    }
+
+    /// `is_first`: it ends the handshake, so everything else waits until the server has it.
+    fn post_note(&mut self, post: NotePost, is_first: bool) {
+        let wire = self.wire.clone();
+        if !is_first {
+            return self.start(None, async move { exchange::note(&wire, post).await });
+        }
+        self.gate = Gate::Shut;
+        self.start(None, async move {
+            // A server that never answers it must not hold up everything.
+            let _ = timeout(wire.limits.probe_timeout, exchange::note(&wire, post)).await;
+            wire.tell(News::Initialized).await;
+        });
+    }
+
+    fn post_event(&mut self, place: Url, message: &Outgoing) {
+        let id = match message {
+            Outgoing::One(Envelope::Call(call)) => Some(call.id.clone()),
+            _ => None,
+        };
+        if let Outgoing::One(Envelope::Call(call)) = message
+            && call.method == Method::Discover
+        {
+            return self.ready.push_back(failed(id, HttpFailure::LegacyOnly, Delivery::NotSent));
+        }
+        let headers = self.heads.answer();
+        let post = NotePost { url: place, headers, body: written(message), session: None };
+        let call = id.clone().map(|id| (id, Era::Legacy));
+        self.start(call, exchange::post_event(self.wire.clone(), post, id));
+    }
+
+    fn heard(&mut self, news: News) {
+        match news {
+            News::Received(received) => self.ready.push_back(received),
+            News::Session(id) => self.heads.session = Some(id),
+            News::SessionGone { session, call, status } => self.session_gone(&session, call, status),
+            News::Listed(tools) => self.tools.learn(tools),
+            News::Initialized => {
+                self.open_gate();
+                if !matches!(self.kind, Kind::Cortex) {
+                    let push = stream::push(self.wire.clone(), self.url.clone(), self.heads.clone());
+                    self.start_lane(push);
+                }
+            }
+            News::TryEvents { call, refused } => {
+                self.open_events(Posts::Announced, Some(refused));
+                self.held.push_front(Outgoing::One(Envelope::Call(call)));
+            }
+            News::Endpoint(place) => {
+                self.way = Way::Events(place);
+                self.open_gate();
+            }
+            News::NoEndpoint(failure) => self.no_endpoint(failure),
+            News::EventsOver(why) => {
+                let cause =
+                    why.map_or(Cause::ClosedByPeer, |why| Cause::Http(Box::new(HttpFailure::Broken(why))));
+                self.ready.push_back(Received::Ended(cause));
+            }
+            News::Mismatched { call, refused } => self.mismatched(call, refused),
+            News::Refreshed { call, refused: None } => self.post_call(call),
+            News::Refreshed { refused: Some(refused), .. } => self.ready.push_back(refused),
+        }
+    }
+
+    /// One new handshake serves all: whoever learns of it late goes on with the session that is there.
+    fn session_gone(&mut self, gone: &Arc<str>, call: Option<Call>, status: http::StatusCode) {
+        match &self.heads.session {
+            Some(session) if session == gone => {
+                self.heads.session = None;
+                if let Some(lane) = self.lane.take() {
+                    lane.abort();
+                }
+            }
+            Some(_) => {
+                if let Some(call) = call {
+                    self.post(&Outgoing::One(Envelope::Call(call)));
+                }
+                return;
+            }
+            None => {}
+        }
+        let failure = HttpFailure::SessionGone { status };
+        self.ready.push_back(failed(call.map(|call| call.id), failure, Delivery::NotSent));
+    }
+
+    /// There is no event stream. After a handshake by POST, that one's answer says more.
+    fn no_endpoint(&mut self, failure: HttpFailure) {
+        let Way::Opening(refused) = std::mem::replace(&mut self.way, Way::Posting) else { return };
+        match refused {
+            Some(refused) => {
+                let tried = self.held.pop_front();
+                debug_assert!(tried.is_some(), "the handshake was put in front when the stream was tried");
+                self.ready.push_back(refused);
+                self.open_gate();
+            }
+            None => self.ready.push_back(Received::Ended(Cause::Http(Box::new(failure)))),
+        }
+    }
+
+    /// The headers of a tool call did not fit. Once, the tools are listed anew and the call is sent again.
+    fn mismatched(&mut self, call: Call, refused: Received) {
+        if !self.refreshed.insert(call.id.clone()) {
+            self.refreshed.remove(&call.id);
+            return self.ready.push_back(refused);
+        }
+        let (wire, url, heads) = (self.wire.clone(), self.url.clone(), self.heads.clone());
+        let id = call.id.clone();
+        self.start(Some((id, Era::Modern)), refresh::list(wire, url, heads, call, refused));
+    }
+
+    fn done(&mut self, id: &CallId, number: u64) {
+        if self.calls.get(id).is_some_and(|(own, ..)| *own == number) {
+            self.calls.remove(id);
+        }
+    }
+
+    /// From now on only what is polite goes on: notes, and the end of the session.
+    fn begin_close(&mut self) -> Closing {
+        for (_, (_, _, handle)) in self.calls.drain() {
+            handle.abort();
+        }
+        if let Some(lane) = self.lane.take() {
+            lane.abort();
+        }
+        self.held.clear();
+        let deadline = Box::pin(sleep(self.wire.limits.farewell_timeout));
+        let mut delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
+        if self.heads.session.is_some() && matches!(self.way, Way::Posting) {
+            let (wire, url) = (self.wire.clone(), self.url.clone());
+            delete = Some(Box::pin(exchange::delete(wire, url, self.heads.delete())));
+        }
+        Closing { deadline, delete }
+    }
+
+    fn poll_farewell(&mut self, closing: &mut Closing, cx: &mut Context<'_>) -> Poll<()> {
+        if closing.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        loop {
+            while self.news.poll_recv(cx).is_ready() {}
+            match self.exchanges.poll_next_unpin(cx) {
+                Poll::Ready(Some(_)) => {}
+                Poll::Ready(None) => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        match &mut closing.delete {
+            Some(delete) => delete.as_mut().poll(cx),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+fn written(message: &Outgoing) -> Bytes {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    Bytes::from(bytes)
+}
+
+impl Link for HttpLink {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        loop {
+            if let Some(received) = self.ready.pop_front() {
+                return Poll::Ready(received);
+            }
+            if let Poll::Ready(Some(news)) = self.news.poll_recv(cx) {
+                self.heard(news);
+                continue;
+            }
+            match self.exchanges.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(Some((id, number))))) => self.done(&id, number),
+                Poll::Ready(Some(_)) => {}
+                // What they told while they were polled.
+                Poll::Ready(None) | Poll::Pending => match self.news.poll_recv(cx) {
+                    Poll::Ready(Some(news)) => self.heard(news),
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    fn put(&mut self, _: LaneId, message: &Outgoing) {
+        self.put += 1;
+        self.post(message);
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn queued(&self) -> usize {
+        self.wire.pool.backlog_bytes()
+    }
+
+    /// Exchanges say themselves what was not sent; of the rest it is not known.
+    fn written(&self) -> u64 {
+        self.put
+    }
+
+    fn settled(&mut self, revision: Revision) {
+        self.heads.revision = Some(revision);
+        if revision.era() == Era::Modern {
+            self.heads.session = None;
+        }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>, _: &Cause) -> Poll<()> {
+        let mut closing = match self.closing.take() {
+            Some(closing) => closing,
+            None => self.begin_close(),
+        };
+        if self.poll_farewell(&mut closing, cx).is_pending() {
+            self.closing = Some(closing);
+            return Poll::Pending;
+        }
+        self.exchanges.clear();
+        let ended = self.tasks.poll_end(cx);
+        self.closing = Some(Closing { delete: None, ..closing });
+        ended
+    }
+}

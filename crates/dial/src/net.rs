@@ -1,0 +1,232 @@
+//! From a host and a port to a stream of bytes: directly or through a proxy, in the clear or in TLS.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+/// A stream of bytes to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A stream in the making.
+pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+
+/// How streams to hosts are made: TCP, unless told otherwise. TLS is done on top.
+pub trait Dial: Send + Sync + 'static {
+    /// Makes a stream to `host`, a name or an address.
+    fn dial(&self, host: &str, port: u16) -> Dialing;
+}
+
+/// TCP, to whichever address of the host answers first.
+pub(crate) struct Tcp(HttpConnector);
+
+impl Tcp {
+    pub(crate) fn new(keep_alive: Duration) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        // A peer that vanished is noticed even by a stream that only listens.
+        connector.set_keepalive(Some(keep_alive));
+        Self(connector)
+    }
+}
+
+impl Dial for Tcp {
+    fn dial(&self, host: &str, port: u16) -> Dialing {
+        let mut connector = self.0.clone();
+        let uri = Uri::try_from(format!("http://{host}:{port}"));
+        Box::pin(async move {
+            let uri = uri.map_err(io::Error::other)?;
+            let stream = connector.call(uri).await.map_err(io::Error::other)?;
+            Ok(Box::new(stream.into_inner()) as Box<dyn Stream>)
+        })
+    }
+}
+
+/// Makes the connections of a pool.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) dial: Arc<dyn Dial>,
+    /// None for servers that are reached in the clear.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) proxies: Arc<Matcher>,
+    pub(crate) timeout: Duration,
+}
+
+impl Connector {
+    /// The proxy on the way to `uri`. What runs on this machine is never behind one.
+    pub(crate) fn proxy(&self, uri: &Uri) -> Option<Intercept> {
+        let host = uri.host().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let loopback = bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if loopback || bare == "localhost" || bare.ends_with(".localhost") {
+            return None;
+        }
+        self.proxies.intercept(uri)
+    }
+
+    async fn connect(self, uri: Uri) -> io::Result<Conn> {
+        let (host, port, secure) = place(&uri)?;
+        let proxy = self.proxy(&uri);
+        let stream = match &proxy {
+            None => self.dial.dial(&host, port).await?,
+            Some(proxy) => self.through(proxy, secure.then_some((host.as_str(), port))).await?,
+        };
+        if !secure {
+            let shape = if proxy.is_some() { Shape::Proxied } else { Shape::Plain };
+            return Ok(Conn { stream: TokioIo::new(stream), shape });
+        }
+        let tls = self.tls.ok_or_else(|| io::Error::other("no TLS was set up for this link"))?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let name = ServerName::try_from(bare).map_err(io::Error::other)?;
+        let stream = TlsConnector::from(tls).connect(name, stream).await?;
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let shape = if is_h2 { Shape::Multiplexed } else { Shape::Plain };
+        Ok(Conn { stream: TokioIo::new(Box::new(stream)), shape })
+    }
+
+    /// A stream to the proxy, and for `target` a tunnel through it.
+    async fn through(&self, proxy: &Intercept, target: Option<(&str, u16)>) -> io::Result<Box<dyn Stream>> {
+        let uri = proxy.uri();
+        if uri.scheme_str() != Some("http") {
+            let scheme = uri.scheme_str().unwrap_or("no scheme");
+            return Err(io::Error::other(format!("proxies are reached by http, not by {scheme}")));
+        }
+        let (host, port, _) = place(uri)?;
+        let mut stream = self.dial.dial(&host, port).await?;
+        if let Some((host, port)) = target {
+            let auth = proxy.basic_auth().and_then(|value| value.to_str().ok());
+            tunnel(&mut stream, &format!("{host}:{port}"), auth).await?;
+        }
+        Ok(stream)
+    }
+}
+
+/// Host, port, and whether it is https.
+fn place(uri: &Uri) -> io::Result<(String, u16, bool)> {
+    let host = uri.host().ok_or_else(|| io::Error::other("the address has no host"))?;
+    let secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+    Ok((host.to_owned(), port, secure))
+}
+
+/// The longest answer to CONNECT that is read.
+const TUNNEL_HEAD_BYTES: usize = 8 << 10;
+
+/// Asks a proxy for a tunnel (RFC 9110, 9.3.6).
+async fn tunnel(stream: &mut Box<dyn Stream>, target: &str, auth: Option<&str>) -> io::Result<()> {
+    let auth = auth.map(|auth| format!("proxy-authorization: {auth}\r\n")).unwrap_or_default();
+    let ask = format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{auth}\r\n");
+    stream.write_all(ask.as_bytes()).await?;
+    stream.flush().await?;
+    // Byte by byte: what follows the head belongs to the tunnel.
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() >= TUNNEL_HEAD_BYTES {
+            return Err(io::Error::other("the proxy's answer is too long"));
+        }
+        head.push(stream.read_u8().await?);
+    }
+    let first = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
+    match first.split(' ').nth(1) {
+        Some(status) if status.starts_with('2') => Ok(()),
+        _ => Err(io::Error::other(format!("the proxy refused the tunnel: {first}"))),
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Conn;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Conn>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let within = this.timeout;
+            match timeout(within, this.connect(uri)).await {
+                Ok(connected) => connected,
+                Err(_) => {
+                    let message = format!("no connection within {} s", within.as_secs());
+                    Err(io::Error::new(io::ErrorKind::TimedOut, message))
+                }
+            }
+        })
+    }
+}
+
+/// A connection of the pool.
+pub(crate) struct Conn {
+    stream: TokioIo<Box<dyn Stream>>,
+    shape: Shape,
+}
+
+/// How requests are written to a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// HTTP/1.1.
+    Plain,
+    /// HTTP/1.1 to a proxy, which wants whole URLs.
+    Proxied,
+    /// HTTP/2.
+    Multiplexed,
+}
+
+impl Connection for Conn {
+    fn connected(&self) -> Connected {
+        match self.shape {
+            Shape::Plain => Connected::new(),
+            Shape::Proxied => Connected::new().proxy(true),
+            Shape::Multiplexed => Connected::new().negotiated_h2(),
+        }
+    }
+}
+
+impl hyper::rt::Read for Conn {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: hyper::rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl hyper::rt::Write for Conn {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl fmt::Debug for dyn Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Dial")
+    }
+}

@@ -1,0 +1,159 @@
+//! The connections of one link, and one request over them, redirects included.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::http::redirect::{self, CrossOrigin};
+use cardan_proto::http::url::Url;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::event::Delivery;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::rt::Executor;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioTimer;
+use tokio::task::JoinSet;
+
+use crate::body::{Backlog, Sending, words};
+use crate::net::Connector;
+
+/// A request that brought no answer, and whether it reached the server.
+pub(crate) type Failed = (HttpFailure, Delivery);
+
+/// The way to one server.
+#[derive(Clone)]
+pub(crate) struct Pool {
+    client: Client<Connector, Sending>,
+    connector: Connector,
+    backlog: Backlog,
+    hops: usize,
+    cross_origin: CrossOrigin,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        connector: Connector,
+        limits: &Limits,
+        cross_origin: CrossOrigin,
+        tasks: &Tasks,
+    ) -> Self {
+        let mut builder = Client::builder(tasks.executor());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(limits.pool_idle_timeout)
+            .http2_adaptive_window(true)
+            .http2_keep_alive_interval(limits.keep_alive_interval)
+            .http2_keep_alive_timeout(limits.keep_alive_interval)
+            .http2_max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX));
+        let client = builder.build(connector.clone());
+        Self { client, connector, backlog: Backlog::default(), hops: limits.redirect_hops, cross_origin }
+    }
+
+    /// Bytes of ours that no connection has taken yet.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.backlog.bytes()
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        mut url: Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failed> {
+        let mut hops_left = self.hops;
+        loop {
+            let request = self.request(&method, &url, &headers, body.clone())?;
+            let response = self.client.request(request).await.map_err(failed)?;
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let head = (response.status(), response.headers());
+            let hop = redirect::follow(&url, &method, head, hops_left, self.cross_origin)
+                .map_err(|refusal| (HttpFailure::Redirect(refusal), Delivery::NotSent))?;
+            hop.carry.apply(&mut headers);
+            url = hop.url;
+            hops_left -= 1;
+        }
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Request<Sending>, Failed> {
+        let unsendable =
+            |error: http::Error| (HttpFailure::Connect(error.to_string().into()), Delivery::NotSent);
+        let uri = Uri::try_from(url.to_string()).map_err(|error| unsendable(error.into()))?;
+        let proxy = if url.is_secure() { None } else { self.connector.proxy(&uri) };
+        let mut request =
+            Request::builder().method(method).uri(uri).body(self.backlog.body(body)).map_err(unsendable)?;
+        *request.headers_mut() = headers.clone();
+        // In the clear the proxy reads each request; a tunnel has shown its ticket already.
+        if let Some(auth) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// What is not a connection that failed may have been written.
+fn failed(error: hyper_util::client::legacy::Error) -> Failed {
+    let text = words(&error);
+    if error.is_connect() {
+        return (HttpFailure::Connect(text), Delivery::NotSent);
+    }
+    let cancelled = std::error::Error::source(&error)
+        .and_then(|source| source.downcast_ref::<hyper::Error>())
+        .is_some_and(hyper::Error::is_canceled);
+    let delivery = if cancelled { Delivery::NotSent } else { Delivery::Unknown };
+    (HttpFailure::Broken(text), delivery)
+}
+
+/// The tasks of the connections. They end with their owner.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl Tasks {
+    fn executor(&self) -> Spawner {
+        Spawner(Arc::downgrade(&self.0))
+    }
+
+    /// Ends them all, and waits until they have.
+    pub(crate) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.abort_all();
+        while let Poll::Ready(ended) = tasks.poll_join_next(cx) {
+            if ended.is_none() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Starts tasks as long as their owner lives. Tasks hold one themselves, so it does not keep them alive.
+#[derive(Debug, Clone)]
+struct Spawner(Weak<Mutex<JoinSet<()>>>);
+
+impl<F: Future + Send + 'static> Executor<F> for Spawner
+where
+    F::Output: Send,
+{
+    fn execute(&self, task: F) {
+        let Some(tasks) = self.0.upgrade() else { return };
+        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            task.await;
+        });
+    }
+}

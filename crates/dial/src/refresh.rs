@@ -1,0 +1,87 @@
+//! A tool call whose mirrored headers do not fit: the tools are listed anew, by the link itself.
+
+use bytes::Bytes;
+use cardan_proto::finding::Strictness;
+use cardan_proto::http::headers::{Content, content};
+use cardan_proto::http::url::Url;
+use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Param, Params};
+use cardan_proto::jsonrpc::id::CallId;
+use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::jsonrpc::write;
+use cardan_proto::method::Method;
+use cardan_runtime::link::Received;
+use http::Method as Verb;
+
+use crate::body;
+use crate::exchange::{News, Wire};
+use crate::head::Heads;
+use crate::lane::{Item, Lane};
+use crate::mirrors::{Listing, Tools};
+
+/// Lists the tools in the name of `call`, then lets it be sent again. `refused` is its answer if that fails.
+pub(crate) async fn list(wire: Wire, url: Url, heads: Heads, call: Call, refused: Received) {
+    let meta = meta_of(&call);
+    let mut cursor = None;
+    for page in 0..wire.limits.pages {
+        let id = CallId::text(&format!("{}-tools-{page}", call.id));
+        let Some(listing) = fetch(&wire, &url, &heads, id, &meta, cursor.as_deref()).await else { break };
+        wire.tell(News::Listed(listing.kept)).await;
+        cursor = listing.cursor;
+        if cursor.is_none() {
+            return wire.tell(News::Refreshed { call, refused: None }).await;
+        }
+    }
+    wire.tell(News::Refreshed { call, refused: Some(refused) }).await;
+}
+
+/// Who calls and which revision, as the call itself says; nothing of what it asks for.
+fn meta_of(call: &Call) -> Bytes {
+    let params = call.params.raw().cloned().unwrap_or_default();
+    let meta = member_of(&params, Param::Meta.name()).ok().flatten().unwrap_or_else(|| "{}".into());
+    splice(&meta, &[Edit::Drop(MetaKey::ProgressToken.name())]).unwrap_or(meta)
+}
+
+async fn fetch(
+    wire: &Wire,
+    url: &Url,
+    heads: &Heads,
+    id: CallId,
+    meta: &[u8],
+    cursor: Option<&str>,
+) -> Option<Listing> {
+    let mut params = b"{\"_meta\":".to_vec();
+    params.extend_from_slice(meta);
+    if let Some(cursor) = cursor {
+        params.extend_from_slice(b",\"cursor\":");
+        write::string(cursor, &mut params);
+    }
+    params.push(b'}');
+    let call = Call { id, method: Method::ToolsList, params: Params::outgoing(Bytes::from(params)) };
+    let head = heads.call(&call, &Tools::default(), &wire.limits).ok()?;
+    let mut text = Vec::new();
+    write::envelope(&Envelope::Call(call), &mut text);
+    let sent = wire.pool.send(Verb::POST, url.clone(), head.headers, Bytes::from(text)).await;
+    let response = sent.ok()?;
+    if content(response.headers()) != Content::EventStream {
+        let text = body::read(response.into_body(), wire.limits.frame_bytes).await.ok()?;
+        return read(&text, wire);
+    }
+    let mut lane = Lane::new(response.into_body(), &wire.limits, "");
+    loop {
+        match lane.next().await {
+            Item::Event(event) => match read(&event.data, wire) {
+                Some(listing) => return Some(listing),
+                None => continue,
+            },
+            Item::End(_) => return None,
+            Item::Oversize(_) | Item::Cut(_) => {}
+        }
+    }
+}
+
+fn read(text: &Bytes, wire: &Wire) -> Option<Listing> {
+    match envelope::decode(text, Strictness::Lenient, &wire.limits) {
+        Decoded::One(Ok(Envelope::Reply(reply)), _) => Listing::read(&reply.outcome.ok()?),
+        _ => None,
+    }
+}

@@ -1,0 +1,263 @@
+//! Lanes and who reads them: the reply to a call, pushes, and the one stream of the oldest transport.
+
+use std::time::Duration;
+
+use cardan_proto::codec::{EventKind, SseEvent};
+use cardan_proto::dialect::cortex::stream::Step;
+use cardan_proto::era::Era;
+use cardan_proto::finding::{Rule, excerpt};
+use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::http::redirect;
+use cardan_proto::http::url::Url;
+use cardan_proto::jsonrpc::envelope::Violation;
+use cardan_proto::session::event::Delivery;
+use hyper::body::Incoming;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::answer::{self, Seen};
+use crate::exchange::{CallPost, News, Wire};
+use crate::head::Heads;
+use crate::lane::{Got, Item, Lane, Waits, get};
+
+/// How the reading of a reply ended.
+enum Followed {
+    /// The reply came.
+    Replied,
+    /// It did not.
+    Ended {
+        /// What broke; nothing: the stream was closed properly.
+        why: Option<Box<str>>,
+        /// Whether any event came.
+        useful: bool,
+    },
+}
+
+/// Reads the reply to a call from its lane. A legacy lane that breaks is resumed after its last event.
+pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
+    let mut lane = Lane::new(body, &wire.limits, "");
+    let mut waits = Waits::new(&wire.limits);
+    let mut retry = None;
+    loop {
+        let why = match follow(wire, &mut post, &mut lane).await {
+            Followed::Replied => return linger(wire, &mut post, &mut lane).await,
+            Followed::Ended { why, useful } => {
+                if useful {
+                    waits.reset();
+                }
+                why
+            }
+        };
+        retry = lane.retry().or(retry);
+        let last = lane.last_id().to_owned();
+        if post.era == Era::Modern || last.is_empty() || post.parts.is_some() {
+            return lose(wire, post, why).await;
+        }
+        match resume(wire, &post, &last, retry, &mut waits).await {
+            Some(body) => lane = Lane::new(body, &wire.limits, &last),
+            None => return lose(wire, post, why).await,
+        }
+    }
+}
+
+async fn lose(wire: &Wire, post: CallPost, why: Option<Box<str>>) {
+    let failure = match why {
+        Some(why) => HttpFailure::Broken(why),
+        None => HttpFailure::NoReply { status: http::StatusCode::OK },
+    };
+    wire.fail(Some(post.call.id), failure, Delivery::Unknown).await;
+}
+
+/// Asks for the rest of a reply until there is one, or no hope.
+async fn resume(
+    wire: &Wire,
+    post: &CallPost,
+    last: &str,
+    retry: Option<Duration>,
+    waits: &mut Waits,
+) -> Option<Incoming> {
+    loop {
+        sleep(waits.next(retry)?).await;
+        match get(wire, &post.url, &post.heads, last).await {
+            Got::Lane(body) => return Some(body),
+            Got::Unwell(_) => {}
+            Got::SessionGone(status) => {
+                if let Some(session) = post.session.clone() {
+                    // The call may have run, so it is not sent again; the next ones need a session.
+                    wire.tell(News::SessionGone { session, call: None, status }).await;
+                }
+                return None;
+            }
+            Got::NotOffered | Got::Refused(_) => return None,
+        }
+    }
+}
+
+/// Reads until the reply, or the end.
+async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane) -> Followed {
+    let mut useful = false;
+    loop {
+        match lane.next().await {
+            Item::Event(event) => {
+                useful = true;
+                if take(wire, post, event).await == Seen::Reply {
+                    return Followed::Replied;
+                }
+            }
+            Item::Oversize(bytes) => oversize(wire, bytes).await,
+            Item::Cut(event) => {
+                let piece = excerpt(&event.data, wire.limits.excerpt_bytes);
+                wire.found(Violation::of(Rule::BrokenEvent), piece).await;
+            }
+            Item::End(None) => {
+                let rest = post.parts.as_mut().and_then(|parts| parts.finish());
+                if let Some(step) = rest
+                    && part(wire, post, step).await == Seen::Reply
+                {
+                    return Followed::Replied;
+                }
+                return Followed::Ended { why: None, useful };
+            }
+            Item::End(why) => return Followed::Ended { why, useful },
+        }
+    }
+}
+
+async fn take(wire: &Wire, post: &mut CallPost, event: SseEvent) -> Seen {
+    if let Some(parts) = &mut post.parts {
+        let step = parts.event(&event.kind, &event.data);
+        return part(wire, post, step).await;
+    }
+    match event.kind {
+        // A priming event has an id to resume after, and nothing else.
+        EventKind::Message if !event.data.is_empty() => answer::pass(wire, post, event.data).await,
+        _ => Seen::Other,
+    }
+}
+
+/// A step of a reply in parts.
+async fn part(wire: &Wire, post: &CallPost, step: Step) -> Seen {
+    match step {
+        Step::Fragment { .. } => Seen::Other,
+        Step::Reply { frame, found } => {
+            for deviation in found {
+                wire.found(Violation::of(Rule::ResultShape), deviation.to_string()).await;
+            }
+            answer::pass(wire, post, frame).await;
+            Seen::Reply
+        }
+        Step::Frame(frame) => answer::pass(wire, post, frame).await,
+        Step::Odd(deviation) => {
+            wire.found(Violation::of(Rule::BrokenEvent), deviation.to_string()).await;
+            Seen::Other
+        }
+    }
+}
+
+/// After the reply the stream should end. Waiting for that keeps the connection; waiting long keeps it busy.
+async fn linger(wire: &Wire, post: &mut CallPost, lane: &mut Lane) {
+    let rest = async { while let Followed::Replied = follow(wire, post, lane).await {} };
+    let _ = timeout(wire.limits.drain_timeout, rest).await;
+}
+
+async fn oversize(wire: &Wire, bytes: u64) {
+    wire.found(Violation::of(Rule::Oversize), format!("an event of {bytes} bytes")).await;
+}
+
+/// The push lane of a legacy session: opened again when it breaks, given up when nothing comes of it.
+pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
+    let mut waits = Waits::new(&wire.limits);
+    let (mut last, mut retry) = (String::new(), None);
+    loop {
+        let why = match get(&wire, &url, &heads, &last).await {
+            Got::Lane(body) => {
+                let opened = Instant::now();
+                let mut lane = Lane::new(body, &wire.limits, &last);
+                let (why, useful) = listen(&wire, &mut lane).await;
+                last = lane.last_id().to_owned();
+                retry = lane.retry().or(retry);
+                // A proxy that cuts what is quiet is no reason to give up.
+                if useful || opened.elapsed() >= wire.limits.reconnect_wait_max {
+                    waits.reset();
+                }
+                why.unwrap_or_else(|| "closed by the server".into())
+            }
+            Got::NotOffered => return,
+            Got::SessionGone(status) => {
+                if let Some(session) = heads.session {
+                    wire.tell(News::SessionGone { session, call: None, status }).await;
+                }
+                return;
+            }
+            Got::Refused(failure) => return lost(&wire, &failure.to_string()).await,
+            Got::Unwell(failure) => failure.to_string().into(),
+        };
+        match waits.next(retry) {
+            Some(wait) => sleep(wait).await,
+            None => return lost(&wire, &why).await,
+        }
+    }
+}
+
+async fn lost(wire: &Wire, why: &str) {
+    wire.found(Violation::of(Rule::PushLost), why).await;
+}
+
+/// Passes on what comes; tells why it ended and whether a message came.
+async fn listen(wire: &Wire, lane: &mut Lane) -> (Option<Box<str>>, bool) {
+    let mut useful = false;
+    loop {
+        match lane.next().await {
+            Item::Event(event) if event.kind == EventKind::Message && !event.data.is_empty() => {
+                useful = true;
+                wire.frame(event.data).await;
+            }
+            Item::Event(_) | Item::Cut(_) => {}
+            Item::Oversize(bytes) => oversize(wire, bytes).await,
+            Item::End(why) => return (why, useful),
+        }
+    }
+}
+
+/// Where messages of the oldest transport are posted.
+pub(crate) enum Posts {
+    /// Where the `endpoint` event says.
+    Announced,
+    /// Here; the stream announces nothing.
+    Known(Url),
+}
+
+/// The one stream of the oldest transport.
+pub(crate) async fn events(wire: Wire, url: Url, heads: Heads, posts: Posts) {
+    let mut lane = match timeout(wire.limits.probe_timeout, open(&wire, &url, &heads, posts)).await {
+        Ok(Ok(lane)) => lane,
+        Ok(Err(failure)) => return wire.tell(News::NoEndpoint(failure)).await,
+        Err(_) => return wire.tell(News::NoEndpoint(HttpFailure::NoEndpoint)).await,
+    };
+    let (why, _) = listen(&wire, &mut lane).await;
+    wire.tell(News::EventsOver(why)).await;
+}
+
+async fn open(wire: &Wire, url: &Url, heads: &Heads, posts: Posts) -> Result<Lane, HttpFailure> {
+    let body = match get(wire, url, heads, "").await {
+        Got::Lane(body) => body,
+        Got::Refused(failure) | Got::Unwell(failure) => return Err(failure),
+        Got::NotOffered | Got::SessionGone(_) => return Err(HttpFailure::NoEndpoint),
+    };
+    let mut lane = Lane::new(body, &wire.limits, "");
+    if let Posts::Known(url) = posts {
+        wire.tell(News::Endpoint(url)).await;
+        return Ok(lane);
+    }
+    loop {
+        match lane.next().await {
+            Item::Event(event) if event.kind.as_str() == "endpoint" => {
+                let place = redirect::endpoint(url, &event.data_text()).map_err(HttpFailure::Endpoint)?;
+                wire.tell(News::Endpoint(place)).await;
+                return Ok(lane);
+            }
+            Item::End(Some(why)) => return Err(HttpFailure::Broken(why)),
+            Item::End(None) => return Err(HttpFailure::NoEndpoint),
+            _ => {}
+        }
+    }
+}
