@@ -193,6 +193,9 @@ impl Stage {
         };
         let frames = futures_util::stream::unfold(rest, |mut rest| async move {
             let next: io::Result<String> = rest.recv().await?;
+            if next.is_err() {
+                settle().await; // what came before is on its way
+            }
             Some((next.map(|text| Frame::data(Bytes::from(text))), rest))
         });
         let mut response = Response::builder().status(status);

@@ -1,0 +1,336 @@
+//! Streamable HTTP in the legacy era: sessions, the push lane, resumption.
+
+mod common;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cardan_client::CallError;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::{Delivery, LogLevel};
+use cardan_proto::session::state::State;
+use common::*;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+/// HTL-21, HTL-26, HTL-9, HTTP-8, HTL-25, S0-50, S0-51, S0-52: the session and the settled revision are on
+/// everything after the handshake, and the session is ended with the link.
+#[tokio::test(start_paused = true)]
+async fn the_session_is_named_until_its_end() {
+    let stage = legacy(|asked| match asked.header("mcp-session-id") {
+        // A later id is not taken.
+        Some("s-1") => Say::Full(
+            200,
+            vec![("content-type", "application/json".into()), ("mcp-session-id", "s-2".into())],
+            result(asked, text("ok")).to_string(),
+        ),
+        _ => Say::Status(400, "no session"),
+    });
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+    let client = client.unwrap();
+    client.call_tool("a", &json!({})).unwrap().await.unwrap();
+    client.call_tool("b", &json!({})).unwrap().await.unwrap();
+    assert!(notebook.has("session-changed"));
+    client.close("done").await;
+    let lines = stage.lines();
+    assert_eq!(lines[..3], ["POST server/discover", "POST initialize", "POST notifications/initialized"]);
+    assert_eq!(lines.last().unwrap(), "DELETE");
+    for asked in &stage.asked()[..2] {
+        assert_eq!(asked.header("mcp-session-id"), None);
+    }
+    assert_eq!(stage.asked()[1].header("mcp-protocol-version"), None, "the body decides on the handshake");
+    for asked in &stage.asked()[2..] {
+        assert_eq!(asked.header("mcp-session-id"), Some("s-1"), "{}", asked.line());
+        assert_eq!(asked.header("mcp-protocol-version"), Some(LEGACY), "{}", asked.line());
+        assert_eq!(asked.header("mcp-method"), None, "{}", asked.line());
+    }
+}
+
+/// VER-8, S0-65, S0-66: nothing overtakes the note that ends the handshake; then comes the push lane, and 405
+/// means that there is none.
+#[tokio::test(start_paused = true)]
+async fn nothing_overtakes_the_end_of_the_handshake() {
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let stage = Stage::new(move |asked| match asked.method() {
+        "server/discover" => Say::Status(404, ""),
+        "initialize" => welcome(asked, Some("s-1")),
+        "notifications/initialized" => match wait.lock().unwrap().try_recv() {
+            Ok(()) => Say::Status(202, ""),
+            Err(_) => Say::Hang,
+        },
+        "" => Say::Status(405, ""),
+        _ => Say::Json(result(asked, text("ok"))),
+    });
+    let client = connect(&stage.http()).await;
+    let early = client.call_tool("t", &json!({})).unwrap();
+    settle().await;
+    assert_eq!(stage.of("tools/call").len(), 0, "{:?}", stage.lines());
+    // A server that does not answer the note does not hold up everything for ever.
+    early.await.unwrap();
+    assert_eq!(stage.of("tools/call").len(), 1);
+    go.send(()).unwrap();
+    let client = connect(&stage.http()).await;
+    let before = tokio::time::Instant::now();
+    client.call_tool("t", &json!({})).unwrap().await.unwrap();
+    assert!(before.elapsed() < Duration::from_secs(1));
+    settle().await;
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(stage.of("GET").len(), 2, "one for each link, and no more after 405");
+}
+
+/// HTL-10, HTL-12, S0-65, S0-68: what the server pushes arrives; its calls are answered by POST.
+#[tokio::test(start_paused = true)]
+async fn pushes_arrive_and_are_answered() {
+    let (tell, live) = mpsc::unbounded_channel();
+    let live = Mutex::new(Some(live));
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        ("GET", _) => Say::Live(live.lock().unwrap().take().expect("one lane")),
+        _ => Say::Status(202, ""),
+    });
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+    let _client = client.unwrap();
+    settle().await;
+    assert_eq!(stage.of("GET")[0].header("accept"), Some("text/event-stream"));
+    tell.send(message(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))).unwrap();
+    tell.send(message(&json!({ "jsonrpc": "2.0", "id": "q", "method": "ping" }))).unwrap();
+    settle().await;
+    assert!(notebook.has("changed Tools"), "{:?}", notebook.lines());
+    let answer = stage.asked().pop().unwrap();
+    assert_eq!(answer.body, json!({ "jsonrpc": "2.0", "id": "q", "result": {} }));
+    assert_eq!(answer.header("mcp-session-id"), Some("s-1"));
+}
+
+/// HTL-6, HTL-7, HTL-17, S0-69, S0-75: the push lane is opened again after its last event, when the server
+/// wants it, and given up when nothing comes of it.
+#[tokio::test(start_paused = true)]
+async fn the_push_lane_is_resumed_and_given_up() {
+    let gets = AtomicUsize::new(0);
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        ("GET", _) => match gets.fetch_add(1, Ordering::SeqCst) {
+            0 => Say::Cut("retry: 7000\nid: e1\ndata:\n\n".into()),
+            1 => Say::Events(format!(
+                "id: e2\n{}",
+                message(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))
+            )),
+            2 => Say::Status(503, ""),
+            _ => Say::Events(String::new()),
+        },
+        _ => Say::Status(202, ""),
+    });
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+    let _client = client.unwrap();
+    pass(Duration::from_secs(3600)).await;
+    let gets = stage.of("GET");
+    let last: Vec<_> = gets.iter().map(|get| get.header("last-event-id").map(str::to_owned)).collect();
+    assert_eq!(last[..3], [None, Some("e1".into()), Some("e2".into())]);
+    assert!(gets[1].at - gets[0].at >= Duration::from_secs(7));
+    assert!(gets[2].at - gets[1].at >= Duration::from_secs(7), "what the server wants holds on");
+    assert_eq!(gets.len(), 2 + Limits::DEFAULT.reconnects, "F14: the circuit opens");
+    assert!(notebook.has("push-lost"), "{:?}", notebook.lines());
+    assert!(notebook.has("changed Tools"));
+}
+
+/// F12: a server that keeps its lane alive and then falls silent has vanished; one that never did has not.
+#[tokio::test(start_paused = true)]
+async fn silence_after_keep_alives_is_a_loss() {
+    for (first, want) in [(": alive\n\n", 2), ("", 1)] {
+        let (tell, live) = mpsc::unbounded_channel();
+        let lanes = Mutex::new(vec![live]);
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, None),
+            ("GET", _) => lanes.lock().unwrap().pop().map_or(Say::Hang, Say::Live),
+            _ => Say::Status(202, ""),
+        });
+        let _client = connect(&stage.http()).await;
+        tell.send(first.to_owned()).unwrap();
+        pass(Limits::DEFAULT.read_idle_timeout * 2).await;
+        assert_eq!(stage.of("GET").len(), want);
+    }
+}
+
+/// HTL-7, HTL-17, HTL-18, F11, S0-85: a reply whose lane breaks is resumed after its last event, again and
+/// again, without loss and without a second call.
+#[tokio::test(start_paused = true)]
+async fn a_broken_reply_is_resumed() {
+    let gets = AtomicUsize::new(0);
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        (_, "tools/call") => Say::Cut("id: a\nretry: 500\ndata:\n\n".into()),
+        ("GET", _) => match (asked.header("last-event-id"), gets.fetch_add(1, Ordering::SeqCst)) {
+            (None, _) => Say::Status(405, ""),
+            (Some("a"), 1) => Say::Cut("id: b\ndata:\n\n".into()),
+            (Some("b"), 2) => Say::Status(502, ""),
+            (Some("b"), 3) => {
+                let reply = json!({ "jsonrpc": "2.0", "id": 3, "result": { "content": [] } });
+                Say::Events(format!("id: c\n{}", message(&reply)))
+            }
+            other => panic!("{other:?}"),
+        },
+        _ => Say::Status(202, ""),
+    });
+    let client = connect(&stage.http()).await;
+    client.call_tool("t", &json!({})).unwrap().await.unwrap();
+    assert_eq!(stage.of("tools/call").len(), 1);
+    let gets = stage.of("GET");
+    assert!(gets[1].at - stage.of("tools/call")[0].at >= Duration::from_millis(500));
+    assert!(gets.iter().all(|get| get.header("mcp-session-id") == Some("s-1")));
+}
+
+/// S0-85, F11: without an event id, or where the server resumes nothing, the call is lost and says so.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_cannot_be_resumed_is_lost() {
+    for (events, get, gets) in [("", 405, 1), ("id: a\ndata:\n\n", 405, 2), ("id: a\ndata:\n\n", 500, 6)] {
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, Some("s-1")),
+            (_, "tools/call") => Say::Cut(events.into()),
+            ("GET", _) if asked.header("last-event-id").is_none() => Say::Status(405, ""),
+            ("GET", _) => Say::Status(get, ""),
+            _ => Say::Status(202, ""),
+        });
+        let client = connect(&stage.http()).await;
+        let options =
+            cardan_proto::session::event::CallOptions { idle: Some(Duration::ZERO), ..Default::default() };
+        let error = client.call_tool_with("t", &json!({}), options).unwrap().await.unwrap_err();
+        assert!(matches!(error, CallError::Lost { delivery: Delivery::Unknown, .. }), "{error}");
+        assert_eq!(stage.of("GET").len(), gets, "{events:?} {get}");
+    }
+}
+
+/// HTL-9, HTL-8: a legacy call is cancelled by a note; closing the lane alone would not do.
+#[tokio::test(start_paused = true)]
+async fn a_legacy_cancel_is_a_note() {
+    let stage = legacy(|asked| match asked.method() {
+        "tools/call" => Say::Hang,
+        _ => Say::Status(202, ""),
+    });
+    let client = connect(&stage.http()).await;
+    let waiting = client.call_tool("t", &json!({})).unwrap();
+    settle().await;
+    waiting.cancel("enough");
+    let _ = waiting.await;
+    settle().await;
+    let note = &stage.of("notifications/cancelled")[0].body;
+    assert_eq!(note["params"]["requestId"], stage.of("tools/call")[0].body["id"]);
+}
+
+/// A server that forgets its session after each answered `life` calls, and takes a new handshake.
+fn forgetful(life: usize, status: u16, body: &'static str) -> Stage {
+    let state = Mutex::new((0_usize, 0_usize));
+    Stage::new(move |asked| {
+        let mut state = state.lock().unwrap();
+        let session = format!("s-{}", state.0);
+        match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => {
+                assert_eq!(asked.header("mcp-session-id"), None, "HTL-24: without the id");
+                *state = (state.0 + 1, life);
+                welcome(asked, Some(&format!("s-{}", state.0)))
+            }
+            ("GET", _) => Say::Status(405, ""),
+            ("DELETE", _) => Say::Status(405, ""),
+            (_, method) => {
+                let fresh = asked.header("mcp-session-id") == Some(&session) && state.1 > 0;
+                match (fresh, method) {
+                    (false, _) => Say::Status(status, body),
+                    (true, "tools/call") => {
+                        state.1 -= 1;
+                        Say::Json(result(asked, text("ok")))
+                    }
+                    (true, _) if asked.body.get("id").is_some() => Say::Json(result(asked, json!({}))),
+                    (true, _) => Say::Status(202, ""),
+                }
+            }
+        }
+    })
+}
+
+/// HTL-24, HTL-23, S0-51, F13, S2-39: a forgotten session is replaced once for all who wait; what was refused
+/// is sent again, what is new waits, log level and subscriptions are told anew, and observers see why.
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_session_is_replaced_once_for_all() {
+    for (status, body) in [(404, ""), (410, ""), (400, "Bad Request: No valid session ID provided")] {
+        let stage = forgetful(3, status, body);
+        let (client, notebook) = connect_as(&stage.http(), EraChoice::Legacy, Limits::DEFAULT).await;
+        let client = client.unwrap();
+        client.set_level(LogLevel::Warning);
+        let mut listen = client.listen(cardan_proto::session::event::Interest {
+            uris: vec!["file:///x".into()],
+            ..Default::default()
+        });
+        for _ in 0..3 {
+            client.call_tool("t", &json!({})).unwrap().await.unwrap();
+        }
+        let many: Vec<_> = (0..3).map(|_| client.call_tool("t", &json!({})).unwrap()).collect();
+        for call in many {
+            call.await.unwrap();
+        }
+        assert_eq!(stage.of("initialize").len(), 2, "{status}: {:?}", stage.lines());
+        assert_eq!(stage.of("logging/setLevel").len(), 2);
+        assert_eq!(stage.of("resources/subscribe").len(), 2);
+        assert_eq!(client.state(), State::Ready);
+        assert_eq!(client.ended(), None);
+        assert!(notebook.has("Initializing (the session is gone"), "{:?}", notebook.lines());
+        tokio::select! {
+            biased;
+            change = listen.next() => panic!("{change:?}"),
+            () = settle() => {}
+        }
+        client.close("done").await;
+    }
+}
+
+/// F14, S0-79: a server that forgets at once is not asked for ever; the call fails, unsent.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_always_forgets_is_given_up() {
+    let stage = legacy(|_| Say::Status(404, ""));
+    let client = connect(&stage.http()).await;
+    let error = client.call_tool("t", &json!({})).unwrap().await.unwrap_err();
+    assert!(matches!(error, CallError::Lost { delivery: Delivery::NotSent, .. }), "{error}");
+    assert_eq!(stage.of("initialize").len(), 1 + Limits::DEFAULT.renewals);
+}
+
+/// HTL-22: without a session, 404 says nothing of one.
+#[tokio::test(start_paused = true)]
+async fn a_404_without_session_is_just_a_404() {
+    let stage = Stage::new(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, None),
+        (_, "tools/call") => Say::Status(404, ""),
+        ("GET", _) => Say::Status(405, ""),
+        _ => Say::Status(202, ""),
+    });
+    let client = connect(&stage.http()).await;
+    let error = client.call_tool("t", &json!({})).unwrap().await.unwrap_err();
+    assert!(matches!(error, CallError::Lost { delivery: Delivery::Sent, .. }), "{error}");
+    assert_eq!(stage.of("initialize").len(), 1);
+    client.close("done").await;
+    assert_eq!(stage.of("DELETE").len(), 0, "no session to end");
+}
+
+/// S0-52, S0-53: a farewell that nobody answers is short.
+#[tokio::test(start_paused = true)]
+async fn a_farewell_is_short() {
+    let stage = Stage::new(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        (_, "notifications/initialized") => Say::Status(202, ""),
+        _ => Say::Hang,
+    });
+    let client = connect(&stage.http()).await;
+    let open = client.call_tool("t", &json!({})).unwrap();
+    settle().await;
+    let started = tokio::time::Instant::now();
+    client.close("done").await;
+    assert!(started.elapsed() <= Limits::DEFAULT.farewell_timeout, "{:?}", started.elapsed());
+    assert!(matches!(open.await, Err(CallError::Cancelled { .. })));
+}
