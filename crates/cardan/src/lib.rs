@@ -18,9 +18,11 @@
 //! ```
 //!
 //! A client connects to anything that can be reached by a link and does not care for the era:
-//! see [`client::Client`].
+//! see [`client::Client`]. With the feature `http` such a link comes from a URL: `dial::Http`.
 
 pub use cardan_client as client;
+#[cfg(feature = "dial")]
+pub use cardan_dial as dial;
 #[cfg(feature = "http")]
 pub use cardan_endpoint as endpoint;
 pub use cardan_proto as proto;

@@ -28,6 +28,7 @@ Examples:
   cardan call add a=2 b=3 --json -- cardan demo
   cardan read demo://clock -- cardan demo
   cardan info unix:///run/user/1000/demo.sock
+  cardan list https://example.com/mcp --bearer-env TOKEN
 
 Exit codes:
   0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 10 JSON-RPC error,
@@ -273,9 +274,18 @@ impl Options {
     }
 }
 
-/// The server to start.
+/// The server to start, or how to reach one that runs.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
+    /// Send a header with every HTTP request
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub(crate) headers: Vec<(String, String)>,
+    /// Send the bearer token in this environment variable
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) bearer_env: Option<String>,
+    /// Trust the certificates in this PEM file beside the machine's own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// Set a variable in the started server's environment; it inherits ours
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) env: Vec<(String, String)>,
@@ -305,6 +315,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn level(text: &str) -> Result<LogLevel, String> {
     LogLevel::parse(text).ok_or_else(|| "no such level".to_owned())
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
+        _ => Err("write it as name: value".to_owned()),
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -1,10 +1,12 @@
 //! One session with one server for the length of a command.
 
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client, Connector, Page};
+use cardan_dial::Http;
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -183,11 +185,38 @@ async fn reach(
             let dial = async || socket::connect_unix(path, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
+        Target::Http { url, headers, bearer_env, ca } => {
+            let http = http(url, headers, bearer_env.as_deref(), ca.as_deref())
+                .map_err(|error| Failure::usage(error.to_string()).next("write it as https://host/path"))?
+                .limits(limits);
+            let dial = async || http.link();
+            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Usage))
+        }
         Target::Tcp(address) => {
             let dial = async || dial_tcp(address, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
     }
+}
+
+fn http(
+    url: &str,
+    headers: &[(String, String)],
+    bearer_env: Option<&str>,
+    ca: Option<&Path>,
+) -> Result<Http, Box<dyn std::error::Error>> {
+    let mut http = Http::new(url)?;
+    for (name, value) in headers {
+        http = http.header(name, value)?;
+    }
+    if let Some(variable) = bearer_env {
+        let token = std::env::var(variable).map_err(|error| format!("--bearer-env {variable}: {error}"))?;
+        http = http.bearer(token.trim())?;
+    }
+    if let Some(ca) = ca {
+        http = http.roots(ca)?;
+    }
+    Ok(http)
 }
 
 fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use cardan_client::{CallError, ConnectError, words};
 use cardan_proto::finding::Finding;
+use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::{Cause, Delivery, Refusal};
 use serde_json::{Value, json};
@@ -114,6 +115,18 @@ impl Failure {
             }
             Cause::NoCommonRevision { .. } => {
                 Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
+            }
+            Cause::Http(failure) if failure.is_auth() => Self::new(Exit::Unreachable, message)
+                .next("give a token with --bearer-env, or what the server wants with --header"),
+            Cause::Http(failure) => {
+                let next = match *failure {
+                    HttpFailure::Connect(_) => "see whether the server runs and the address is right",
+                    HttpFailure::Redirect(_) => {
+                        "use the address that the server redirects to, if you trust it"
+                    }
+                    _ => "see whether this is the server's MCP address, and its log",
+                };
+                Self::new(Exit::Unreachable, message).next(next)
             }
             Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault),
             _ => Self::new(Exit::Unreachable, message).next("connect again"),

@@ -24,16 +24,32 @@ pub(crate) enum Target {
     Unix(PathBuf),
     /// On TCP: `host:port`.
     Tcp(String),
+    /// Over HTTP.
+    Http {
+        /// Where.
+        url: String,
+        /// Sent with every request.
+        headers: Vec<(String, String)>,
+        /// The variable with the bearer token.
+        bearer_env: Option<String>,
+        /// Trusted beside the machine's own certificates.
+        ca: Option<PathBuf>,
+    },
 }
 
-const FORMS: &str = "give a command after `--`, or an address: tcp://host:port or unix:///path";
+const FORMS: &str =
+    "give a command after `--`, or an address: https://host/path, tcp://host:port or unix:///path";
 
 impl Target {
     /// The server, and the words that are left for the command.
     pub(crate) fn split(words: Vec<String>, server: args::Server) -> Result<(Self, Vec<String>), Failure> {
-        let args::Server { env, cwd, command } = server;
+        let args::Server { headers, bearer_env, ca, env, cwd, command } = server;
+        let reached = !headers.is_empty() || bearer_env.is_some() || ca.is_some();
         let mut command = command.into_iter();
         if let Some(program) = command.next() {
+            if reached {
+                return Err(Failure::usage(HTTP_ONLY).next(FORMS));
+            }
             return Ok((Self::Command { program, args: command.collect(), env, cwd }, words));
         }
         if !env.is_empty() || cwd.is_some() {
@@ -43,7 +59,12 @@ impl Target {
         let Some(server) = words.next() else {
             return Err(Failure::usage("no server is given").next(FORMS));
         };
-        Ok((Self::parse(&server)?, words.collect()))
+        let target = match Self::parse(&server)? {
+            Self::Http { url, .. } => Self::Http { url, headers, bearer_env, ca },
+            _ if reached => return Err(Failure::usage(HTTP_ONLY).next(FORMS)),
+            other => other,
+        };
+        Ok((target, words.collect()))
     }
 
     fn parse(text: &str) -> Result<Self, Failure> {
@@ -57,7 +78,10 @@ impl Target {
             "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
             "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
                 .next("write it as unix:///path, with three slashes")),
-            "http" | "https" | "ws" | "wss" => {
+            "http" | "https" => {
+                Ok(Self::Http { url: text.to_owned(), headers: Vec::new(), bearer_env: None, ca: None })
+            }
+            "ws" | "wss" => {
                 let message =
                     format!("`{text}`: {scheme} comes with the network transports, not yet in this version");
                 Err(Failure::usage(message).next(FORMS))
@@ -66,6 +90,8 @@ impl Target {
         }
     }
 }
+
+const HTTP_ONLY: &str = "--header, --bearer-env and --ca are for a server that is reached over HTTP";
 
 fn has_port(address: &str) -> bool {
     address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -79,7 +105,10 @@ mod tests {
     fn addresses_are_told_apart() {
         assert_eq!(Target::parse("tcp://[::1]:80").unwrap(), Target::Tcp("[::1]:80".into()));
         assert_eq!(Target::parse("unix:///run/x.sock").unwrap(), Target::Unix("/run/x.sock".into()));
-        for wrong in ["tcp://host", "unix://x", "https://example.com/mcp", "gopher://x", "weather"] {
+        assert!(
+            matches!(Target::parse("HTTPS://x/mcp").unwrap(), Target::Http { url, .. } if url == "HTTPS://x/mcp")
+        );
+        for wrong in ["tcp://host", "unix://x", "wss://example.com/mcp", "gopher://x", "weather"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }

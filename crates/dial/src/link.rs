@@ -27,7 +27,7 @@ use cardan_proto::jsonrpc::envelope::{Call, Envelope, Note, Param, Params};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Cause, Delivery, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
 use cardan_runtime::link::{Link, Received};
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable};
@@ -453,8 +453,8 @@ impl Link for HttpLink {
         }
     }
 
-    fn put(&mut self, _: LaneId, message: &Outgoing) {
-        self.put += 1;
+    fn put(&mut self, frame: u64, _: LaneId, message: &Outgoing) {
+        self.put = frame;
         self.post(message);
     }
 
@@ -467,8 +467,8 @@ impl Link for HttpLink {
     }
 
     /// Exchanges say themselves what was not sent; of the rest it is not known.
-    fn written(&self) -> u64 {
-        self.put
+    fn departed(&self) -> Departed {
+        Departed::through(self.put)
     }
 
     fn settled(&mut self, revision: Revision) {
