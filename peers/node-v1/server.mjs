@@ -1,10 +1,14 @@
 // Server on the TypeScript SDK v1, which knows the legacy era only.
 
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { completable } from '@modelcontextprotocol/sdk/server/completable.js';
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { z } from 'zod';
 
 const server = new McpServer(
@@ -104,4 +108,32 @@ server.registerPrompt('greet', { argsSchema: { name } }, args => ({
   messages: [{ role: 'user', content: { type: 'text', text: `Please greet ${args.name}.` } }],
 }));
 
-await server.connect(new StdioServerTransport());
+// One session per process, over what the first argument says. Where it listens goes to stdout.
+const listen = (path, handle) => {
+  const http = createServer(handle).listen(0, '127.0.0.1', () => {
+    process.stdout.write(`http://127.0.0.1:${http.address().port}${path}\n`);
+  });
+};
+let events;
+switch (process.argv[2]) {
+  case '--http': {
+    const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID });
+    await server.connect(transport);
+    listen('/mcp', (request, response) => transport.handleRequest(request, response));
+    break;
+  }
+  case '--sse':
+    listen('/sse', async (request, response) => {
+      if (request.method === 'GET' && request.url === '/sse') {
+        events = new SSEServerTransport('/messages', response);
+        await server.connect(events);
+      } else if (request.method === 'POST' && request.url.startsWith('/messages')) {
+        await events.handlePostMessage(request, response);
+      } else {
+        response.writeHead(404).end();
+      }
+    });
+    break;
+  default:
+    await server.connect(new StdioServerTransport());
+}

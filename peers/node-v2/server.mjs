@@ -4,9 +4,17 @@
 // modern era the client retries with its answers, in the legacy era the SDK
 // makes the calls itself and runs the handler again.
 
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } from '@modelcontextprotocol/server';
+import {
+  McpServer,
+  ResourceTemplate,
+  completable,
+  createMcpHandler,
+  inputRequired,
+  inputResponse,
+} from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
@@ -114,7 +122,31 @@ function addResourcesAndPrompts(server) {
   }));
 }
 
-serveStdio(() => {
+// Over stdio, or with `--http` over HTTP: where it listens goes to stdout.
+function serve(make) {
+  if (process.argv[2] !== '--http') return serveStdio(make);
+  const handler = createMcpHandler(make);
+  const http = createServer((request, response) => answer(handler, request, response));
+  http.listen(0, '127.0.0.1', () => {
+    process.stdout.write(`http://127.0.0.1:${http.address().port}/mcp\n`);
+  });
+}
+
+async function answer(handler, request, response) {
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  const body = chunks.length > 0 ? Buffer.concat(chunks) : undefined;
+  const { method, headers } = request;
+  const url = `http://${headers.host}${request.url}`;
+  const answered = await handler.fetch(new Request(url, { method, headers, body, signal: gone.signal }));
+  response.writeHead(answered.status, Object.fromEntries(answered.headers));
+  for await (const chunk of answered.body ?? []) response.write(chunk);
+  response.end();
+}
+
+serve(() => {
   const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities: { logging: {} } });
   addPlainTools(server);
   addAskingTools(server);

@@ -1,10 +1,12 @@
 """Server on the Python SDK v1, which knows the legacy era only."""
 
+import socket
 import sys
 from datetime import datetime, timezone
 from typing import Literal
 
 import anyio
+import uvicorn
 from mcp import types
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
@@ -118,4 +120,17 @@ async def complete(
     return None
 
 
-mcp.run("stdio")
+def main() -> None:
+    """Serves over stdio, or over what the first argument says; where it listens goes to stdout."""
+    apps = {"--http": ("/mcp", mcp.streamable_http_app), "--sse": ("/sse", mcp.sse_app)}
+    if len(sys.argv) < 2:
+        return mcp.run("stdio")
+    path, app = apps[sys.argv[1]]
+    # Whoever connects before the server runs waits in the queue of the socket.
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
+    server = uvicorn.Server(uvicorn.Config(app(), log_level="warning"))
+    anyio.run(lambda: server.serve(sockets=[listener]))
+
+
+main()

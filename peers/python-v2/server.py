@@ -5,6 +5,7 @@ in the modern era the SDK answers `input_required` and resumes on the retry, in
 the legacy era it calls the client.
 """
 
+import socket
 import sys
 import warnings
 from datetime import datetime, timezone
@@ -12,6 +13,7 @@ from typing import Annotated, Literal
 
 import anyio
 import mcp_types as types
+import uvicorn
 from mcp import MCPDeprecationWarning
 from mcp.server.mcpserver import (
     AcceptedElicitation,
@@ -151,4 +153,17 @@ async def complete(
     return None
 
 
-mcp.run("stdio")
+def main() -> None:
+    """Serves over stdio, or over what the first argument says; where it listens goes to stdout."""
+    apps = {"--http": ("/mcp", mcp.streamable_http_app), "--sse": ("/sse", mcp.sse_app)}
+    if len(sys.argv) < 2:
+        return mcp.run("stdio")
+    path, app = apps[sys.argv[1]]
+    # Whoever connects before the server runs waits in the queue of the socket.
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
+    server = uvicorn.Server(uvicorn.Config(app(), log_level="warning"))
+    anyio.run(lambda: server.serve(sockets=[listener]))
+
+
+main()
