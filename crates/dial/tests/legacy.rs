@@ -48,7 +48,7 @@ async fn the_session_is_named_until_its_end() {
     }
 }
 
-/// VER-8, S0-65, S0-66: nothing overtakes the note that ends the handshake; then comes the push lane, and 405
+/// S0-65, S0-66: nothing overtakes the note that ends the handshake; then comes the push lane, and 405
 /// means that there is none.
 #[tokio::test(start_paused = true)]
 async fn nothing_overtakes_the_end_of_the_handshake() {
@@ -81,7 +81,7 @@ async fn nothing_overtakes_the_end_of_the_handshake() {
     assert_eq!(stage.of("GET").len(), 2, "one for each link, and no more after 405");
 }
 
-/// HTL-10, HTL-12, S0-65, S0-68: what the server pushes arrives; its calls are answered by POST.
+/// HTL-10, S0-65, S0-68: what the server pushes arrives; its calls are answered by POST.
 #[tokio::test(start_paused = true)]
 async fn pushes_arrive_and_are_answered() {
     let (tell, live) = mpsc::unbounded_channel();
@@ -254,7 +254,7 @@ fn forgetful(life: usize, status: u16, body: &'static str) -> Stage {
     })
 }
 
-/// HTL-24, HTL-23, S0-51, F13, S2-39: a forgotten session is replaced once for all who wait; what was refused
+/// HTL-24, HTL-23, S0-51, F13: a forgotten session is replaced once for all who wait; what was refused
 /// is sent again, what is new waits, log level and subscriptions are told anew, and observers see why.
 #[tokio::test(start_paused = true)]
 async fn a_forgotten_session_is_replaced_once_for_all() {
@@ -289,7 +289,7 @@ async fn a_forgotten_session_is_replaced_once_for_all() {
     }
 }
 
-/// F14, S0-79: a server that forgets at once is not asked for ever; the call fails, unsent.
+/// F14: a server that forgets at once is not asked for ever; the call fails, unsent.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_always_forgets_is_given_up() {
     let stage = legacy(|_| Say::Status(404, ""));

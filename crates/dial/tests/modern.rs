@@ -178,7 +178,7 @@ async fn a_broken_lane_is_not_resumed() {
     }
 }
 
-/// CAN-9, HTM-16, S0-87: to cancel, the lane is closed; no note is posted.
+/// HTM-16, S0-87: to cancel, the lane is closed; no note is posted.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_closes_the_lane() {
     let (keep, live) = mpsc::unbounded_channel::<String>();
@@ -212,7 +212,7 @@ async fn a_silent_server_is_given_up_on_time() {
     assert_eq!(stage.lines(), ["POST server/discover", "POST tools/call"]);
 }
 
-/// SUB-1, HTTP-15: a listen is a lane that stays, beside which calls flow.
+/// HTTP-15: a listen is a lane that stays, beside which calls flow.
 #[tokio::test(start_paused = true)]
 async fn a_listen_has_a_lane_of_its_own() {
     let (tell, live) = mpsc::unbounded_channel();
@@ -242,7 +242,7 @@ async fn a_listen_has_a_lane_of_its_own() {
     assert!(format!("{change:?}").contains("Tools"), "{change:?}");
 }
 
-/// S0-46, HTTP-6: calls overtake each other; a slow one holds up none.
+/// HTTP-6: calls overtake each other; a slow one holds up none.
 #[tokio::test(start_paused = true)]
 async fn calls_run_side_by_side() {
     let stage = modern(|asked| match asked.header("mcp-name") {

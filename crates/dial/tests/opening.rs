@@ -18,7 +18,7 @@ async fn try_open(stage: &Stage, era: EraChoice) -> Result<String, String> {
     client.map(|client| client.settled().revision.date().to_owned())
 }
 
-/// VER-30, VER-31, VER-28, S0-59: the body of a refused probe is read before anything is concluded; auth and
+/// VER-30, VER-31: the body of a refused probe is read before anything is concluded; auth and
 /// failures say nothing of the era.
 #[tokio::test(start_paused = true)]
 async fn what_a_refused_probe_says() {
@@ -67,7 +67,7 @@ async fn what_a_refused_probe_says() {
     }
 }
 
-/// S0-77, F1: nobody there is no era; nothing was sent, and nothing is tried in another era.
+/// S0-77: nobody there is no era; nothing was sent, and nothing is tried in another era.
 #[tokio::test]
 async fn a_refused_connection_is_no_era() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -80,7 +80,7 @@ async fn a_refused_connection_is_no_era() {
     assert!(!notebook.has("Initializing"), "{:?}", notebook.lines());
 }
 
-/// VER-27: who speaks only the modern era is told the status instead of falling back.
+/// VER-31: who speaks only the modern era is told the status instead of falling back.
 #[tokio::test(start_paused = true)]
 async fn modern_only_clients_do_not_fall_back() {
     let stage = Stage::new(|_| Say::Status(404, "what?"));
@@ -150,7 +150,7 @@ async fn the_oldest_transport_is_found() {
         assert!(refused.to_string().contains("413"), "{refused}");
         client.call_tool("t", &json!({})).unwrap().await.expect("one refusal is no end");
         let error = client.call_tool("die", &json!({})).unwrap().await.unwrap_err();
-        assert!(matches!(error, CallError::Lost { .. }), "S0-45: the stream's end loses what waits: {error}");
+        assert!(matches!(error, CallError::Lost { .. }), "the stream's end loses what waits: {error}");
     }
 }
 
@@ -195,7 +195,7 @@ async fn without_the_oldest_transport_the_first_refusal_counts() {
     assert_eq!(stage.of("GET").len(), 0);
 }
 
-/// VER-29: a server that turns out to be modern at the handshake is probed once more.
+/// VER-32: a server that turns out to be modern at the handshake is probed once more.
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_behind_a_slow_start() {
     let probes = AtomicUsize::new(0);

@@ -50,7 +50,7 @@ async fn redirects_stay_at_home() {
     }
 }
 
-/// S1-20, S1-C5, HTL-29: what the user adds is sent, never shown, and never wins over the protocol's own.
+/// S1-20, HTL-29: what the user adds is sent, never shown, and never wins over the protocol's own.
 #[tokio::test(start_paused = true)]
 async fn own_headers_are_sent_and_not_shown() {
     let stage = modern(|asked| Say::Json(result(asked, text("ok"))));
