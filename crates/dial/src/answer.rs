@@ -20,8 +20,9 @@ use http::{Response, StatusCode, response};
 use hyper::body::Incoming;
 
 use crate::body::{self, Unread};
-use crate::exchange::{CallPost, Fallback, News, Wire, failed};
+use crate::exchange::{CallPost, Fallback, Mending, News, Wire, failed};
 use crate::mirrors::Listing;
+use crate::refresh;
 use crate::stream;
 
 /// Reads the answer to a call.
@@ -139,11 +140,11 @@ pub(crate) async fn pass(wire: &Wire, post: &CallPost, frame: Bytes) -> Seen {
 
 /// A tool call whose mirrored headers do not fit may do so once the tools are listed anew.
 async fn mismatched(wire: &Wire, post: &CallPost, frame: Bytes) {
-    if post.call.method != Method::ToolsCall {
+    if post.call.method != Method::ToolsCall || post.mending == Mending::Done {
         return wire.frame(frame).await;
     }
-    let refused = Received::Frame { lane: LaneId::MAIN, bytes: frame };
-    wire.tell(News::Mismatched { call: post.call.clone(), refused }).await;
+    // Boxed, because mending sends the call again and so comes back here, once.
+    Box::pin(refresh::mend(wire, post, frame)).await;
 }
 
 /// A page of tools: what they mirror is learnt, and what must not be offered is left out.

@@ -50,10 +50,6 @@ pub(crate) enum News {
     NoEndpoint(HttpFailure),
     /// The stream of the oldest transport is over.
     EventsOver(Option<Box<str>>),
-    /// The headers of a tool call do not fit what the server knows; this would be the answer.
-    Mismatched { call: Call, refused: Received },
-    /// The listing that a mismatch asked for is here, or cannot be had.
-    Refreshed { call: Call, refused: Option<Received> },
 }
 
 impl Wire {
@@ -95,6 +91,14 @@ pub(crate) struct CallPost {
     /// The cortex dialect sends replies in parts.
     pub(crate) parts: Option<Reassembly>,
     pub(crate) fallback: Fallback,
+    pub(crate) mending: Mending,
+}
+
+/// Whether a call whose mirrored headers do not fit may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mending {
+    Allowed,
+    Done,
 }
 
 /// Whether a handshake that is refused may be tried over the oldest transport.

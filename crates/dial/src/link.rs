@@ -9,7 +9,7 @@
 //! While the note after the handshake is on its way, or an event stream is being opened, later messages
 //! are held: exchanges run side by side, and the server must not see them in another order.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -37,12 +37,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::build::{HttpError, Kind};
-use crate::exchange::{self, CallPost, Fallback, News, NotePost, Wire, failed};
+use crate::exchange::{self, CallPost, Fallback, Mending, News, NotePost, Wire, failed};
 use crate::head::Heads;
 use crate::mirrors::Tools;
 use crate::net::Connector;
 use crate::pool::{Pool, Tasks};
-use crate::refresh;
 use crate::stream::{self, Posts};
 
 /// What a link is made from.
@@ -66,13 +65,11 @@ pub struct HttpLink {
     tools: Tools,
     way: Way,
     gate: Gate,
-    /// What waits at the gate.
+    /// What waits at the gate. The session bounds its calls, and so these.
     held: VecDeque<Outgoing>,
     exchanges: FuturesUnordered<Abortable<Exchange>>,
     /// Calls in flight, each with the number of its exchange.
     calls: HashMap<CallId, (u64, Era, AbortHandle)>,
-    /// Calls that were sent again because their headers did not fit.
-    refreshed: HashSet<CallId>,
     started: u64,
     /// The push lane, or the stream of the oldest transport.
     lane: Option<AbortHandle>,
@@ -132,7 +129,6 @@ impl HttpLink {
             held: VecDeque::new(),
             exchanges: FuturesUnordered::new(),
             calls: HashMap::new(),
-            refreshed: HashSet::new(),
             started: 0,
             lane: None,
             ready: VecDeque::new(),
@@ -243,6 +239,7 @@ impl HttpLink {
             heads: self.heads.clone(),
             parts: is_cortex.then(|| Reassembly::new(id.clone(), &self.wire.limits)),
             fallback: if self.kind == Kind::Auto { Fallback::Allowed } else { Fallback::None },
+            mending: Mending::Allowed,
             call,
         };
         self.start(Some((id, era)), exchange::call(self.wire.clone(), post));
@@ -330,9 +327,6 @@ impl HttpLink {
                     why.map_or(Cause::ClosedByPeer, |why| Cause::Http(Box::new(HttpFailure::Broken(why))));
                 self.ready.push_back(Received::Ended(cause));
             }
-            News::Mismatched { call, refused } => self.mismatched(call, refused),
-            News::Refreshed { call, refused: None } => self.post_call(call),
-            News::Refreshed { refused: Some(refused), .. } => self.ready.push_back(refused),
         }
     }
 
@@ -369,17 +363,6 @@ impl HttpLink {
             }
             None => self.ready.push_back(Received::Ended(Cause::Http(Box::new(failure)))),
         }
-    }
-
-    /// The headers of a tool call did not fit. Once, the tools are listed anew and the call is sent again.
-    fn mismatched(&mut self, call: Call, refused: Received) {
-        if !self.refreshed.insert(call.id.clone()) {
-            self.refreshed.remove(&call.id);
-            return self.ready.push_back(refused);
-        }
-        let (wire, url, heads) = (self.wire.clone(), self.url.clone(), self.heads.clone());
-        let id = call.id.clone();
-        self.start(Some((id, Era::Modern)), refresh::list(wire, url, heads, call, refused));
     }
 
     fn done(&mut self, id: &CallId, number: u64) {

@@ -3,35 +3,59 @@
 use bytes::Bytes;
 use cardan_proto::finding::Strictness;
 use cardan_proto::http::headers::{Content, content};
-use cardan_proto::http::url::Url;
 use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Param, Params};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::jsonrpc::write;
 use cardan_proto::method::Method;
-use cardan_runtime::link::Received;
 use http::Method as Verb;
 
 use crate::body;
-use crate::exchange::{News, Wire};
-use crate::head::Heads;
+use crate::exchange::{self, CallPost, Fallback, Mending, News, Wire};
 use crate::lane::{Item, Lane};
 use crate::mirrors::{Listing, Tools};
 
-/// Lists the tools in the name of `call`, then lets it be sent again. `refused` is its answer if that fails.
-pub(crate) async fn list(wire: Wire, url: Url, heads: Heads, call: Call, refused: Received) {
-    let meta = meta_of(&call);
+/// Lists the tools in the name of the call, then sends it again. `refused` is its answer if that fails.
+pub(crate) async fn mend(wire: &Wire, post: &CallPost, refused: Bytes) {
+    match list(wire, post).await.and_then(|tools| again(wire, post, &tools)) {
+        Some(post) => exchange::call(wire.clone(), post).await,
+        None => wire.frame(refused).await,
+    }
+}
+
+/// The same call, with the headers that its tool wants now.
+fn again(wire: &Wire, post: &CallPost, tools: &Tools) -> Option<CallPost> {
+    let head = post.heads.call(&post.call, tools, &wire.limits).ok()?;
+    Some(CallPost {
+        url: post.url.clone(),
+        call: post.call.clone(),
+        headers: head.headers,
+        body: post.body.clone(),
+        era: post.era,
+        session: None,
+        heads: post.heads.clone(),
+        parts: None,
+        fallback: Fallback::None,
+        mending: Mending::Done,
+    })
+}
+
+/// Every page of tools.
+async fn list(wire: &Wire, post: &CallPost) -> Option<Tools> {
+    let meta = meta_of(&post.call);
+    let mut tools = Tools::default();
     let mut cursor = None;
     for page in 0..wire.limits.pages {
-        let id = CallId::text(&format!("{}-tools-{page}", call.id));
-        let Some(listing) = fetch(&wire, &url, &heads, id, &meta, cursor.as_deref()).await else { break };
+        let id = CallId::text(&format!("{}-tools-{page}", post.call.id));
+        let listing = fetch(wire, post, id, &meta, cursor.as_deref()).await?;
+        tools.learn(listing.kept.clone());
         wire.tell(News::Listed(listing.kept)).await;
         cursor = listing.cursor;
         if cursor.is_none() {
-            return wire.tell(News::Refreshed { call, refused: None }).await;
+            return Some(tools);
         }
     }
-    wire.tell(News::Refreshed { call, refused: Some(refused) }).await;
+    None
 }
 
 /// Who calls and which revision, as the call itself says; nothing of what it asks for.
@@ -43,8 +67,7 @@ fn meta_of(call: &Call) -> Bytes {
 
 async fn fetch(
     wire: &Wire,
-    url: &Url,
-    heads: &Heads,
+    post: &CallPost,
     id: CallId,
     meta: &[u8],
     cursor: Option<&str>,
@@ -57,10 +80,10 @@ async fn fetch(
     }
     params.push(b'}');
     let call = Call { id, method: Method::ToolsList, params: Params::outgoing(Bytes::from(params)) };
-    let head = heads.call(&call, &Tools::default(), &wire.limits).ok()?;
+    let head = post.heads.call(&call, &Tools::default(), &wire.limits).ok()?;
     let mut text = Vec::new();
     write::envelope(&Envelope::Call(call), &mut text);
-    let sent = wire.pool.send(Verb::POST, url.clone(), head.headers, Bytes::from(text)).await;
+    let sent = wire.pool.send(Verb::POST, post.url.clone(), head.headers, Bytes::from(text)).await;
     let response = sent.ok()?;
     if content(response.headers()) != Content::EventStream {
         let text = body::read(response.into_body(), wire.limits.frame_bytes).await.ok()?;

@@ -155,3 +155,47 @@ async fn python_sdk_2_over_http() {
     contract(&peer, Kind::Auto, (EraChoice::Auto, Era::Modern), Asks::Yes).await;
     contract(&peer, Kind::Auto, (EraChoice::Legacy, Era::Legacy), Asks::Yes).await;
 }
+
+/// HTTP-13, HTL-21, SSE0-6, HTL-25: the reference server of the field, over both transports.
+#[tokio::test]
+async fn server_everything_over_http() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/node-everything/node_modules");
+    if !root.is_dir() {
+        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "node-everything is required and not installed");
+        return eprintln!("skipped: node-everything is not installed; `cargo xtask test` installs it");
+    }
+    for (way, path) in [("streamableHttp", "/mcp"), ("sse", "/sse")] {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut child = Command::new("node")
+            .arg(root.join("@modelcontextprotocol/server-everything/dist/index.js"))
+            .arg(way)
+            .env("PORT", free.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("node starts");
+        let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let peer = Peer { child, url: format!("http://127.0.0.1:{free}{path}") };
+        let mut lines = stderr.lines().map_while(Result::ok);
+        lines.find(|line| line.contains(&free.to_string())).expect("it says where it listens");
+        // What it says later must not fill the pipe.
+        let rest = std::thread::spawn(move || lines.count());
+        let client = connect(&peer, Kind::Auto, EraChoice::Auto).await;
+        assert!(text(&call(&client, "echo", json!({ "message": "joint" })).await).contains("joint"));
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        let long = json!({ "duration": 1, "steps": 4 });
+        let mut running = client.call_tool_with("trigger-long-running-operation", &long, options).unwrap();
+        let mut notes = 0;
+        while running.progress().await.is_some() {
+            notes += 1;
+        }
+        assert_eq!(notes, 4, "{way}");
+        running.await.unwrap();
+        let resources = client.all_resources().await.unwrap();
+        assert!(!client.read(&resources[0].uri).await.unwrap().contents.is_empty());
+        client.close("done").await;
+        drop(peer);
+        rest.join().unwrap();
+    }
+}

@@ -178,7 +178,7 @@ async fn a_broken_lane_is_not_resumed() {
     }
 }
 
-/// HTM-16, S0-87: to cancel, the lane is closed; no note is posted.
+/// CAN-13, HTM-16, S0-87: to cancel, the lane is closed; no note is posted.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_closes_the_lane() {
     let (keep, live) = mpsc::unbounded_channel::<String>();

@@ -195,7 +195,7 @@ async fn without_the_oldest_transport_the_first_refusal_counts() {
     assert_eq!(stage.of("GET").len(), 0);
 }
 
-/// VER-32: a server that turns out to be modern at the handshake is probed once more.
+/// A server that turns out to be modern at the handshake is probed once more.
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_behind_a_slow_start() {
     let probes = AtomicUsize::new(0);

@@ -136,23 +136,53 @@ impl Dial for Secure {
     }
 }
 
-/// S1-27, S1-C13: certificates are checked against the machine's trust and the user's own file; through a
-/// proxy too.
-#[tokio::test]
-async fn tls_trusts_what_the_user_adds() {
+fn certificate(alpn: &[&[u8]]) -> (rustls::ServerConfig, String) {
     let made = rcgen::generate_simple_self_signed(vec!["server.test".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
-    let folder = std::env::temp_dir().join(format!("cardan-dial-{}", std::process::id()));
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    (config, made.cert.pem())
+}
+
+/// A folder of this test's own.
+fn scratch(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("cardan-dial-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// S1-25: a server that offers HTTP/2 gets it: many calls at once share one connection.
+#[tokio::test]
+async fn http2_carries_many_calls_on_one_connection() {
+    let stage = modern(|asked| Say::Json(result(asked, text("ok")))).speaking(Speaks::Http2);
+    let (config, pem) = certificate(&[b"h2"]);
+    let folder = scratch("h2");
+    std::fs::write(folder.join("roots.pem"), pem).unwrap();
+    let secure = Secure { stage: stage.clone(), config: Arc::new(config), tunnel: false };
+    let http = Http::new("https://server.test/mcp").unwrap().dial(Arc::new(secure)).proxies(Proxies::Direct);
+    let client = connect(&http.roots(&folder.join("roots.pem")).unwrap()).await;
+    let calls: Vec<_> = (0..50).map(|_| client.call_tool("t", &json!({})).unwrap()).collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert_eq!(stage.dialled(), ["server.test:443"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// S1-27, S1-C13: certificates are checked against the machine's trust and the user's own file; through a
+/// proxy too.
+#[tokio::test]
+async fn tls_trusts_what_the_user_adds() {
+    let (config, pem) = certificate(&[]);
+    let folder = scratch("tls");
     let roots = folder.join("roots.pem");
-    std::fs::write(&roots, made.cert.pem()).unwrap();
+    std::fs::write(&roots, pem).unwrap();
     for tunnel in [false, true] {
         let stage = modern(|asked| Say::Json(result(asked, text("ok"))));
         let secure = Secure { stage: stage.clone(), config: Arc::new(config.clone()), tunnel };

@@ -16,7 +16,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -97,11 +97,29 @@ pub struct Stage {
     log: Arc<Mutex<Vec<Asked>>>,
     dialled: Arc<Mutex<Vec<String>>>,
     gone: Arc<Mutex<usize>>,
+    speaks: Speaks,
+}
+
+/// Which HTTP the server speaks.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Speaks {
+    Http1,
+    Http2,
 }
 
 impl Stage {
     pub fn new(script: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
-        Self { script: Arc::new(script), log: Arc::default(), dialled: Arc::default(), gone: Arc::default() }
+        Self {
+            script: Arc::new(script),
+            log: Arc::default(),
+            dialled: Arc::default(),
+            gone: Arc::default(),
+            speaks: Speaks::Http1,
+        }
+    }
+
+    pub fn speaking(self, speaks: Speaks) -> Self {
+        Self { speaks, ..self }
     }
 
     pub fn http(&self) -> Http {
@@ -139,7 +157,7 @@ impl Stage {
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let asked = Asked {
             verb: head.method.to_string(),
-            host: head.headers["host"].to_str().unwrap().to_owned(),
+            host: head.headers.get("host").map(|host| host.to_str().unwrap().to_owned()).unwrap_or_default(),
             target: head.uri.to_string(),
             headers: head.headers,
             body: serde_json::from_slice(&body).unwrap_or_default(),
@@ -212,7 +230,13 @@ impl Dial for Stage {
         let stage = self.clone();
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move {
+            let speaks = stage.speaks;
             let service = service_fn(move |request| stage.clone().answer(request));
+            if speaks == Speaks::Http2 {
+                let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(theirs), service).await;
+                return;
+            }
             let served = hyper::server::conn::http1::Builder::new()
                 .half_close(false)
                 .serve_connection(TokioIo::new(theirs), service);
