@@ -3,6 +3,8 @@
 //! The peers are installed by `cargo xtask test`; without them each test says that it was skipped, and
 //! fails where `CARDAN_PEERS=required`.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

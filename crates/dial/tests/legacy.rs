@@ -1,5 +1,7 @@
 //! Streamable HTTP in the legacy era: sessions, the push lane, resumption.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::sync::Mutex;

@@ -1,5 +1,7 @@
 //! Streamable HTTP in the modern era: heads, answers, cancels, losses.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

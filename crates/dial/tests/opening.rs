@@ -1,5 +1,7 @@
 //! Which era and which transport: what the answers to the first POSTs say, and the oldest transport.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::sync::Mutex;

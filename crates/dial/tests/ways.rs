@@ -1,5 +1,7 @@
 //! How a server is reached: redirects, proxies, TLS, headers, bounds, dialects.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::sync::Arc;

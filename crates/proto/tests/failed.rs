@@ -1,5 +1,7 @@
 //! Exchanges that fail alone, and the legacy session that is replaced when the server has forgotten it.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use cardan_proto::finding::Rule;
