@@ -336,3 +336,37 @@ async fn a_farewell_is_short() {
     assert!(started.elapsed() <= Limits::DEFAULT.farewell_timeout, "{:?}", started.elapsed());
     assert!(matches!(open.await, Err(CallError::Cancelled { .. })));
 }
+
+/// F11, HTL-17, HTL-18: a lane cut at any byte is resumed without loss and without repetition, as soon as one
+/// event with an id has come; before that the call is lost.
+#[tokio::test(start_paused = true)]
+async fn a_lane_may_be_cut_anywhere() {
+    let log = |n: usize| {
+        let note = json!({ "jsonrpc": "2.0", "method": "notifications/message",
+            "params": { "level": "info", "data": format!("note {n} ü") } });
+        format!("id: {n}\n{}", message(&note))
+    };
+    let reply = json!({ "jsonrpc": "2.0", "id": 3, "result": { "content": [] } });
+    let events = vec!["id: 0\ndata:\n\n".to_owned(), log(1), log(2), format!("id: 3\n{}", message(&reply))];
+    let (whole, first) = (events.concat(), events[0].len());
+    for cut in (0..whole.len()).filter(|cut| whole.is_char_boundary(*cut)) {
+        let (events, begun) = (events.clone(), whole[..cut].to_owned());
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, Some("s-1")),
+            (_, "tools/call") => Say::Cut(begun.clone()),
+            ("GET", _) => match asked.header("last-event-id") {
+                None => Say::Status(405, ""),
+                Some(last) => Say::Events(events[last.parse::<usize>().unwrap() + 1..].concat()),
+            },
+            _ => Say::Status(202, ""),
+        });
+        let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+        let client = client.unwrap();
+        let outcome = client.call_tool("t", &json!({})).unwrap().await;
+        assert_eq!(outcome.is_ok(), cut >= first, "{cut}: {outcome:?}");
+        let logged: Vec<_> = notebook.lines().into_iter().filter(|line| line.starts_with("logged")).collect();
+        assert_eq!(logged.len(), if cut >= first { 2 } else { 0 }, "{cut}: {logged:?}");
+        assert_eq!(stage.of("tools/call").len(), 1);
+    }
+}
