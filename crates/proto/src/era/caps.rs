@@ -2,16 +2,16 @@
 //!
 //! The object itself stays open: unknown members are nobody's business here.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
 
 use super::gates::{Elicitation, Tasks, gates};
 use super::revision::Revision;
 use crate::jsonrpc::object::Object;
 use crate::method::Method;
-use crate::model::task;
+use crate::model::capability::{settings, untrusted};
+use crate::model::{skill, task};
 use crate::session::event::Ask;
 
 /// What a server offers.
@@ -79,16 +79,8 @@ struct WireServer {
     completions: Option<IgnoredAny>,
     logging: Option<IgnoredAny>,
     tasks: Option<IgnoredAny>,
-    extensions: Option<Extensions>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Extensions {
-    #[serde(rename = "io.modelcontextprotocol/tasks")]
-    tasks: Option<IgnoredAny>,
-    #[serde(rename = "io.modelcontextprotocol/skills")]
-    skills: Option<serde_json::Value>,
+    #[serde(deserialize_with = "untrusted")]
+    extensions: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -97,8 +89,9 @@ struct WireClient {
     roots: Option<IgnoredAny>,
     sampling: Option<WireSampling>,
     elicitation: Option<WireElicitation>,
-    extensions: BTreeMap<String, IgnoredAny>,
-    tasks: Option<serde_json::Value>,
+    #[serde(deserialize_with = "untrusted")]
+    extensions: Option<Map<String, Value>>,
+    tasks: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -121,15 +114,16 @@ impl ServerCaps {
     pub fn read(object: &[u8]) -> Self {
         let Object(wire) = serde_json::from_slice::<Object<WireServer>>(object).unwrap_or_default();
         let extensions = wire.extensions.unwrap_or_default();
+        let skills = settings(&extensions, skill::EXTENSION);
         Self {
             tools: wire.tools,
             prompts: wire.prompts,
             resources: wire.resources,
             completions: wire.completions.is_some(),
             logging: wire.logging.is_some(),
-            tasks: wire.tasks.is_some() || extensions.tasks.is_some(),
-            skills: extensions.skills.is_some(),
-            directories: extensions.skills.is_some_and(|skills| skills["directoryRead"] == true),
+            tasks: wire.tasks.is_some() || settings(&extensions, task::EXTENSION).is_some(),
+            skills: skills.is_some(),
+            directories: skills.is_some_and(|skills| skills.get("directoryRead") == Some(&Value::Bool(true))),
         }
     }
 
@@ -173,13 +167,14 @@ impl ClientCaps {
     #[must_use]
     pub fn read(object: &[u8]) -> Self {
         let Object(wire) = serde_json::from_slice::<Object<WireClient>>(object).unwrap_or_default();
+        let extensions = wire.extensions.unwrap_or_default();
         let elicitation = wire.elicitation;
         let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
         let tasks = |method: &Method| {
             wire.tasks.as_ref().is_some_and(|tasks| {
                 tasks
                     .pointer(&format!("/requests/{}", method.name()))
-                    .is_some_and(serde_json::Value::is_object)
+                    .is_some_and(Value::is_object)
             })
         };
         Self {
@@ -190,8 +185,8 @@ impl ClientCaps {
             // An empty object means forms: that is how the first revision with elicitation said it.
             form: elicitation.as_ref().is_some_and(|e| e.form.is_some() || !url),
             url,
-            extensions: !wire.extensions.is_empty(),
-            tasks: wire.extensions.contains_key(task::EXTENSION),
+            extensions: extensions.keys().any(|id| settings(&extensions, id).is_some()),
+            tasks: settings(&extensions, task::EXTENSION).is_some(),
             sampling_tasks: tasks(&Method::SamplingCreateMessage),
             elicitation_tasks: tasks(&Method::ElicitationCreate),
         }
@@ -199,7 +194,7 @@ impl ClientCaps {
 
     /// The capabilities object that `ask` needs and that this client, in this revision, does not have.
     #[must_use]
-    pub fn lacks(&self, ask: &Ask, revision: Revision) -> Option<serde_json::Value> {
+    pub fn lacks(&self, ask: &Ask, revision: Revision) -> Option<Value> {
         use serde_json::json;
         let gates = gates(revision);
         match ask.method {
@@ -241,7 +236,7 @@ impl ClientCaps {
     /// The same for who is about to send it: context that was not offered is not wished for either. A
     /// client lets such a wish pass, since it is free to ignore it.
     #[must_use]
-    pub fn lacks_to_send(&self, ask: &Ask, revision: Revision) -> Option<serde_json::Value> {
+    pub fn lacks_to_send(&self, ask: &Ask, revision: Revision) -> Option<Value> {
         let lacking = self.lacks(ask, revision);
         // The capability came with tools; before it, any client could be asked for context.
         let gated = ask.method == Method::SamplingCreateMessage && gates(revision).sampling_tools;
@@ -291,6 +286,24 @@ mod tests {
         let caps = ServerCaps::read(br#"{"tools":{"listChanged":true,"new":1},"future":{"x":[1]}}"#);
         assert!(caps.tools.unwrap().list_changed);
         assert_eq!(ServerCaps::read(b"[]"), ServerCaps::default());
+    }
+
+    /// EXT-6: an extension counts when it is declared soundly; a malformed one spoils nothing beside it.
+    #[test]
+    fn extension_members_are_not_trusted() {
+        for (odd, sound) in [
+            ("5", false),
+            ("[]", false),
+            ("null", false),
+            (r#"{"io.modelcontextprotocol/tasks":5}"#, false),
+            (r#"{"tasks":{}}"#, false),
+            (r#"{"io.modelcontextprotocol/tasks":{}}"#, true),
+        ] {
+            let server = ServerCaps::read(format!(r#"{{"tools":{{}},"extensions":{odd}}}"#).as_bytes());
+            assert_eq!((server.tools.is_some(), server.tasks), (true, sound), "{odd}");
+            let client = ClientCaps::read(format!(r#"{{"roots":{{}},"extensions":{odd}}}"#).as_bytes());
+            assert_eq!((client.roots, client.extensions), (true, sound), "{odd}");
+        }
     }
 
     /// ELI-2, ELI-4: `{}` means forms only, and so does an ask without mode.

@@ -1,10 +1,28 @@
 //! What each side can do. Capability objects are open: members we do not know are kept.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+
+use super::meta::check_extension_id;
 
 /// Members we do not know, kept for the way out.
 pub type Others = Map<String, Value>;
+
+/// Extensions as a peer wrote them. A malformed member must not spoil what stands beside it.
+pub(crate) fn untrusted<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Map<String, Value>>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Object(extensions) => Some(extensions),
+        _ => None,
+    })
+}
+
+/// The settings of a soundly declared extension.
+pub(crate) fn settings<'a>(extensions: &'a Map<String, Value>, id: &str) -> Option<&'a Map<String, Value>> {
+    check_extension_id(id).ok()?;
+    extensions.get(id)?.as_object()
+}
 
 /// What a client can do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -21,8 +39,8 @@ pub struct ClientCapabilities {
     /// 2025-11-25: which asks may be tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TasksCapability>,
-    /// Modern: extensions by id, with their settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Modern: extensions by id, with their settings, as they were declared. What is no object is none.
+    #[serde(default, deserialize_with = "untrusted", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
     /// Whatever is not standard.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +72,13 @@ impl ClientCapabilities {
     /// Did the client declare this extension?
     #[must_use]
     pub fn has_extension(&self, id: &str) -> bool {
-        self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(id))
+        self.extension(id).is_some()
+    }
+
+    /// The settings of an extension, if it was declared as extensions are: by a sound id, with an object.
+    #[must_use]
+    pub fn extension(&self, id: &str) -> Option<&Map<String, Value>> {
+        settings(self.extensions.as_ref()?, id)
     }
 }
 
@@ -79,8 +103,8 @@ pub struct ServerCapabilities {
     /// 2025-11-25: which calls may be tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TasksCapability>,
-    /// Modern: extensions by id, with their settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Modern: extensions by id, with their settings, as they were declared. What is no object is none.
+    #[serde(default, deserialize_with = "untrusted", skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Map<String, Value>>,
     /// Whatever is not standard.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +118,13 @@ impl ServerCapabilities {
     /// Did the server declare this extension?
     #[must_use]
     pub fn has_extension(&self, id: &str) -> bool {
-        self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(id))
+        self.extension(id).is_some()
+    }
+
+    /// The settings of an extension, if it was declared as extensions are: by a sound id, with an object.
+    #[must_use]
+    pub fn extension(&self, id: &str) -> Option<&Map<String, Value>> {
+        settings(self.extensions.as_ref()?, id)
     }
 }
 
@@ -216,6 +246,26 @@ mod tests {
         let parsed = client(odd.clone());
         assert_eq!(parsed.others["later"], json!({ "y": [1.5] }));
         assert_eq!(serde_json::to_value(&parsed).unwrap(), odd);
+    }
+
+    /// EXT-6, EXT-1: extension members are checked one by one, and spoil nothing beside them.
+    #[test]
+    fn extension_members_are_not_trusted() {
+        let good =
+            json!({ "com.example/x": { "y": 1 }, "noprefix": {}, "-bad/x": {}, "a.b/c": 5, "a.b/d": [] });
+        for odd in [json!(5), json!("x"), json!([{ "com.example/x": {} }]), json!(null), json!({}), good] {
+            let parsed = client(json!({ "roots": {}, "extensions": odd }));
+            assert!(parsed.roots.is_some(), "{odd}");
+            assert_eq!(parsed.has_extension("com.example/x"), odd.get("com.example/x").is_some(), "{odd}");
+            for id in ["noprefix", "-bad/x", "a.b/c", "a.b/d", "", "absent.com/x"] {
+                assert!(!parsed.has_extension(id), "{odd}: {id}");
+            }
+            let server: ServerCapabilities =
+                serde_json::from_value(json!({ "tools": {}, "extensions": odd })).unwrap();
+            assert!(server.tools.is_some());
+            let y = server.extension("com.example/x").map(|settings| settings["y"].clone());
+            assert_eq!(y, odd.pointer("/com.example~1x/y").cloned(), "{odd}");
+        }
     }
 
     /// ELI-2: `{}` means form only; url alone means url only.
