@@ -113,7 +113,7 @@ async fn the_result_is_waited_for() {
     assert_eq!(core(&mut raw, "tasks/get", of(&task)).await["result"]["status"], "completed");
 }
 
-/// TSKD-13: progress keeps its token and names the task; so do log notes.
+/// TSKD-13, PRG-8: progress keeps its token and names the task; so do log notes.
 #[tokio::test(start_paused = true)]
 async fn notes_of_a_task_name_it() {
     let mut raw = legacy_as(&server(), None, NEWEST).await;
@@ -203,7 +203,7 @@ async fn asks_that_were_lost_are_asked_again() {
     assert_eq!((&result["id"], common::words(&result)), (&json!(id), "Decline"));
 }
 
-/// TSKD-16: cancelled before the reply, and for good; a task that has ended cannot be.
+/// TSKD-16, CAN-10: cancelled before the reply, and for good; a task that has ended cannot be.
 #[tokio::test(start_paused = true)]
 async fn cancelling_is_done_when_it_is_answered() {
     let mut raw = legacy_as(&server(), None, NEWEST).await;

@@ -186,7 +186,10 @@ pub(crate) fn read_directory(
 }
 
 fn children(registry: &Registry, folder: &str) -> Vec<Resource> {
-    let files = registry.skills.iter().flat_map(|skill| match &skill.resources {
+    // Above a skill there is nothing to be read: what lies there is an address, not a directory.
+    let within =
+        |skill: &&SkillEntry| skill.uri.strip_suffix(MANIFEST).is_some_and(|root| folder.starts_with(root));
+    let files = registry.skills.iter().filter(within).flat_map(|skill| match &skill.resources {
         SkillFiles::Dynamic => [].iter(),
         SkillFiles::Listed(files) => files.iter(),
     });

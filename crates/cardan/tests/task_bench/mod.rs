@@ -48,13 +48,19 @@ fn may(builder: Builder, tool: &str, support: &TaskSupport) -> Builder {
     builder.task_support(tool, support.clone())
 }
 
+/// Lets time pass, which all tests that use this have paused: it takes none.
+async fn wait(time: Duration) {
+    let nothing = tokio::time::timeout(time, std::future::pending::<()>());
+    nothing.await.unwrap_err();
+}
+
 async fn slow(cx: Cx) -> String {
     cx.progress(1.0, Some(2.0), Some("half"));
     cx.log(LogLevel::Error, None, &"half");
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    wait(Duration::from_secs(5)).await;
     cx.progress(2.0, Some(2.0), Some("nearly"));
     cx.log(LogLevel::Error, None, &"nearly");
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    wait(Duration::from_secs(5)).await;
     if cx.is_task() { "slow task".to_owned() } else { "slow call".to_owned() }
 }
 
@@ -163,7 +169,7 @@ pub(crate) async fn until(raw: &mut Raw, task: &Value, status: &str, how: Era) -
         if seen["result"]["status"] == status {
             return seen["result"].clone();
         }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        wait(Duration::from_millis(500)).await;
     }
     panic!("the task never was {status}");
 }
