@@ -180,10 +180,18 @@ async fn modern<H: Host>(
     principal: Option<Arc<str>>,
 ) -> Response<Body> {
     let service = shared.service(principal.as_ref());
-    let Decoded::One(Ok(Envelope::Call(call)), _) = &decoded else {
-        // What is no call is a note: replies and batches were refused.
-        Exchange::new(decoded, &shared.host, service, principal.as_ref()).note().await;
-        return Answer::on(parts.headers).status(StatusCode::ACCEPTED);
+    let call = match &decoded {
+        Decoded::One(Ok(Envelope::Call(call)), _) => call,
+        // A session beside modern marks is ignored, so the reply answers no call of ours.
+        Decoded::One(Ok(Envelope::Reply(_)), _) => {
+            return Answer::on(parts.headers)
+                .bad(StatusCode::BAD_REQUEST, "a reply was posted, but modern servers make no calls");
+        }
+        // What is neither is a note: batches were refused.
+        _ => {
+            Exchange::new(decoded, &shared.host, service, principal.as_ref()).note().await;
+            return Answer::on(parts.headers).status(StatusCode::ACCEPTED);
+        }
     };
     if let Err(refusal) = agreed(call, &parts.headers, shared) {
         let id = Some(call.id.clone());

@@ -1,0 +1,8 @@
+//! The HTTP side of a server, from the outside: exact bytes over sockets, and what comes back.
+//!
+//! The expectations are those of the requirement rows, which the tests cite.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod modern;
+mod rig;
+mod wire;
