@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use cardan_proto::era::gates;
 use cardan_proto::http::headers::{Accepts, SessionHeader};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Shape};
 use cardan_proto::jsonrpc::fault::{Fault, code};
@@ -41,6 +42,10 @@ pub(crate) async fn post<H: Host>(
     };
     if let Err(why) = version {
         return answer.bad(StatusCode::BAD_REQUEST, why);
+    }
+    let batches = hub.revision().is_some_and(|revision| gates(revision).batches);
+    if !batches && matches!(decoded, Decoded::Batch(_)) {
+        return answer.bad(StatusCode::BAD_REQUEST, "the body is a batch, post one message at a time");
     }
     hub.heard_of();
     if !wants_reply(&decoded) {
