@@ -466,10 +466,11 @@ impl Session {
         }
     }
 
-    /// A handler lets its caller go until the answer is there.
+    /// A handler lets its caller go until the answer is there. Only who knows priming events comes back.
     pub(super) fn release(&mut self, key: CallKey, retry: Duration) {
         if let Some(running) = self.inbound.get(key)
             && running.lane != LaneId::MAIN
+            && gates(running.revision).priming_event
         {
             self.out.push_back(Output::Release { lane: running.lane, retry });
         }
