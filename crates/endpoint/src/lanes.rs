@@ -24,6 +24,8 @@ pub(crate) struct Lanes {
     arrived: VecDeque<Received>,
     open: Vec<Lane>,
     push: Lane,
+    /// The place on the push lane before all that waits there.
+    before_waiting: Option<EventId>,
     replay: Replay,
     minted: u32,
     readers: u32,
@@ -146,6 +148,7 @@ impl Lanes {
             arrived: VecDeque::new(),
             open: Vec::new(),
             push,
+            before_waiting: None,
             replay: Replay::new(limits.replay_events, limits.replay_bytes),
             minted: 0,
             readers: 0,
@@ -245,10 +248,14 @@ impl Lanes {
         reader
     }
 
-    /// What opens the push lane, where the revision primes streams.
+    /// What opens the push lane, where the revision primes streams. Who sees no more than that and comes back
+    /// must get what waits here now.
     pub(crate) fn prime_push(&mut self) -> Bytes {
+        let waits = !self.push.waiting.is_empty();
+        let place = self.before_waiting.filter(|_| waits);
+        let place = place.unwrap_or_else(|| self.replay.mint(LaneId::MAIN));
         let mut out = Vec::new();
-        write_priming(&mut out, &self.replay.mint(LaneId::MAIN).text(), None);
+        write_priming(&mut out, &place.text(), None);
         Bytes::from(out)
     }
 
@@ -344,6 +351,9 @@ impl Lanes {
     /// Puts a message on the push lane. Without a reader only the newest are kept.
     fn put_push(&mut self, wire: Wire) {
         let bytes = wire.joined();
+        if self.push.waiting.is_empty() {
+            self.before_waiting = Some(self.replay.mint(LaneId::MAIN));
+        }
         let id = Some(self.replay.push(LaneId::MAIN, bytes.clone()));
         self.push.push(Message { id, wire: Wire::Whole(bytes) });
         let unread = self.push.reader == Reader::Nobody;

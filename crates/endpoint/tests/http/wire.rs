@@ -251,13 +251,17 @@ impl Events {
 
     /// The next event, priming ones included.
     pub(crate) async fn event(&mut self) -> Option<SseEvent> {
-        loop {
-            match self.item().await? {
-                SseItem::Event(event) => return Some(event),
-                SseItem::Comment => {}
-                other => panic!("{other:?}"),
+        // As a whole: signs of life must not make it wait for ever.
+        within(async {
+            loop {
+                match self.item().await? {
+                    SseItem::Event(event) => return Some(event),
+                    SseItem::Comment => {}
+                    other => panic!("{other:?}"),
+                }
             }
-        }
+        })
+        .await
     }
 
     /// The next message.
