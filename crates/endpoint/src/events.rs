@@ -275,7 +275,9 @@ type Refused = Box<cardan_proto::http::ingress::Refusal>;
 
 fn guarded<H: Host>(shared: &Shared<H>, parts: &Parts) -> Result<Option<Arc<str>>, Refused> {
     cardan_proto::http::ingress::know(&parts.uri, &parts.headers, &shared.ingress)?;
-    Ok(authorized(&parts.headers, shared)?)
+    let principal = authorized(&parts.headers, shared)?;
+    cardan_proto::http::ingress::weigh_head(&parts.headers, &shared.ingress)?;
+    Ok(principal)
 }
 
 fn wrong_method(headers: HeaderMap, allowed: &'static str) -> Response<Body> {

@@ -206,15 +206,19 @@ pub fn authorize(access: Access) -> Result<(), Refusal> {
     Err(Refusal { challenge: Some(challenge), ..Refusal::bare(status) })
 }
 
+/// The part of step 4 that every route has: the size of the head.
+pub fn weigh_head(headers: &HeaderMap, config: &Config) -> Result<(), Refusal> {
+    if head_bytes(headers) <= config.head_bytes {
+        return Ok(());
+    }
+    let why = "the headers are larger than this server takes";
+    Err(Refusal::fault(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, code::INVALID_REQUEST, why))
+}
+
 /// Step 4: sizes, then media types.
 pub fn weigh(admission: Admission<'_>, head: Head<'_>, config: &Config) -> Result<(), Refusal> {
     let refuse = |status, why: &str| Err(Refusal::fault(status, code::INVALID_REQUEST, why));
-    if head_bytes(head.headers) > config.head_bytes {
-        return refuse(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "the headers are larger than this server takes",
-        );
-    }
+    weigh_head(head.headers, config)?;
     let body_bytes = u64::try_from(config.body_bytes).unwrap_or(u64::MAX);
     if head.content_length.is_some_and(|length| length > body_bytes) {
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this server takes");
