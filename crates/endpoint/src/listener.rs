@@ -99,7 +99,6 @@ impl Server {
         http1
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head_timeout)
-            .pipeline_flush(true)
             .max_buf_size(2 * limits.head_bytes.max(8 << 10));
         let mut http2 = http2::Builder::new(TokioExecutor::new());
         http2

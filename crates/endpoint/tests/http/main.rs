@@ -3,6 +3,7 @@
 //! The expectations are those of the requirement rows, which the tests cite.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod guard;
 mod lanes;
 mod legacy;
 mod modern;

@@ -365,6 +365,26 @@ async fn a_connection_serves_many_calls() {
     }
 }
 
+/// S1-30, F35: a request that waits behind a stream on the same connection holds none of its events back.
+#[tokio::test]
+async fn events_flow_before_the_next_request() {
+    let rig = Rig::start().await;
+    let message = modern_tool(1, "steps", json!({}));
+    let headers = modern_headers(&message);
+    let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    headers.push(JSON);
+    let mut wire = rig.wire().await;
+    wire.request("POST", "/mcp", &headers, message.to_string().as_bytes()).await;
+    wire.request("POST", "/mcp", &[JSON], initialize(LEGACY).to_string().as_bytes()).await;
+    let mut events = wire.events().await;
+    assert_eq!(events.message().await["params"]["progress"], 1.0);
+    rig.signals.go.notify_one();
+    assert_eq!(events.message().await["params"]["progress"], 2.0);
+    events.reply(1).await;
+    events.ends().await;
+    assert_eq!(events.wire.answer().await.json()["result"]["protocolVersion"], LEGACY);
+}
+
 /// S1-19, S1-21, T14, T20: bodies that are no message are refused with their own code, and without an id.
 #[tokio::test]
 async fn bodies_that_are_no_message_are_refused() {

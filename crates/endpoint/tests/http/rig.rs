@@ -311,7 +311,7 @@ pub(crate) fn allow(address: SocketAddr) -> Allow {
         .unwrap()
 }
 
-fn people(token: Option<&str>) -> Grant {
+pub(crate) fn people(token: Option<&str>) -> Grant {
     let challenge = Bearer::default().with("resource_metadata", "https://auth.example/meta");
     match token {
         None => Grant::Missing(challenge),

@@ -210,6 +210,11 @@ impl Wire {
         events
     }
 
+    /// Whether anything more comes, whatever it is.
+    pub(crate) async fn try_read(&mut self) -> bool {
+        self.fill().await.is_some()
+    }
+
     /// Nothing more comes: the other side has closed.
     pub(crate) async fn closed(&mut self) {
         assert!(self.fill().await.is_none(), "more came: {:?}", self.buffer);
