@@ -148,9 +148,14 @@ enum Version {
     Two,
 }
 
-/// Looks at the first bytes without taking them: no method of HTTP/1 begins as the preface of HTTP/2 does.
+/// How long the rest of a preface is left to arrive before looking again: the socket counts as readable
+/// meanwhile, so there is nothing to wait for.
+const PREFACE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Looks at the first bytes without taking them: no request of HTTP/1 begins as the preface of HTTP/2 does.
+/// The whole of it is awaited here, because hyper would wait for it without end.
 async fn version_of(stream: &TcpStream) -> io::Result<Version> {
-    const PREFACE: &[u8] = b"PRI";
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
     loop {
         let length = stream.peek(&mut seen).await?;
@@ -160,7 +165,6 @@ async fn version_of(stream: &TcpStream) -> io::Result<Version> {
         if length == PREFACE.len() {
             return Ok(Version::Two);
         }
-        // The rest of the word is on its way.
-        tokio::task::yield_now().await;
+        tokio::time::sleep(PREFACE_PAUSE).await;
     }
 }

@@ -6,6 +6,11 @@
 mod guard;
 mod lanes;
 mod legacy;
+mod mirror;
 mod modern;
+mod mount;
+mod old_events;
+mod pressure;
 mod rig;
+mod timers;
 mod wire;
