@@ -201,8 +201,12 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
         return Answer::on(parts.headers).bad(StatusCode::NOT_ACCEPTABLE, why);
     }
     let limits = &shared.host.config(None).limits;
-    let named = single_text(&X_CLIENT_ID, &parts.headers).ok().flatten().map(Box::from);
-    let name: Box<str> = match (named, SessionId::mint()) {
+    let named = single_text(&X_CLIENT_ID, &parts.headers);
+    if !named.is_ok_and(|name| name.is_none_or(is_name)) {
+        let why = "header x-client-id must be one name of letters, digits, dots, dashes and underscores";
+        return Answer::on(parts.headers).bad(StatusCode::BAD_REQUEST, why);
+    }
+    let name: Box<str> = match (named.ok().flatten().map(Box::from), SessionId::mint()) {
         (Some(name), _) => name,
         (None, Some(id)) => id.text().into(),
         (None, None) => return Answer::on(parts.headers).status(StatusCode::INTERNAL_SERVER_ERROR),
@@ -269,6 +273,11 @@ where
             answer.bad(status, why)
         }
     }
+}
+
+/// A name becomes part of an address, so it has only what means nothing there.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
 }
 
 type Refused = Box<cardan_proto::http::ingress::Refusal>;
