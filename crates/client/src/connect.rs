@@ -225,7 +225,7 @@ impl fmt::Debug for Connector {
 
 /// The server is gone, rather than unwilling.
 fn is_death(cause: &Cause) -> bool {
-    matches!(cause, Cause::Exited { .. } | Cause::ClosedByPeer | Cause::Io(_))
+    matches!(cause, Cause::Exited { .. } | Cause::ClosedByPeer | Cause::Closed { .. } | Cause::Io(_))
 }
 
 /// Why opening failed, and how far it had come.

@@ -81,6 +81,10 @@ rules! {
     Noise Framing "noise" "only messages go to stdout (stdio)";
     /// A blank or broken part of an event stream.
     BrokenEvent Framing "broken-event" "an event ends with a blank line (server-sent events)";
+    /// A binary message, where only text belongs.
+    Binary Framing "binary" "messages are text frames (WebSocket)";
+    /// A frame that the WebSocket protocol does not have.
+    SocketFraming Framing "socket-framing" "frames have the form of RFC 6455 (WebSocket)";
     /// Not JSON.
     Syntax Syntax "syntax" "a message is valid JSON (RFC 8259)";
     /// JSON nested beyond the limit.

@@ -17,6 +17,7 @@
 //! * [`finding`]: what a peer did wrong, told truthfully.
 //! * [`dialect`]: foreign wire forms, translated at the edge.
 //! * [`http`]: the rules of the HTTP bindings.
+//! * [`socket`]: why WebSockets are closed.
 
 pub mod codec;
 pub mod dialect;
@@ -29,4 +30,5 @@ pub mod method;
 pub mod model;
 pub mod moment;
 pub mod session;
+pub mod socket;
 pub mod task;

@@ -38,8 +38,11 @@ pub struct Limits {
     pub renewals: usize,
     /// One WebSocket message. A longer one closes the link with 1009.
     pub socket_message_bytes: usize,
-    /// One WebSocket frame. A longer one closes the link with 1009.
+    /// One WebSocket frame of ours: a longer message goes out in several. Received frames are bounded by
+    /// their message, for common peers send every message as one frame.
     pub socket_frame_bytes: usize,
+    /// Pongs that wait to be written. One more closes the link: the peer asks and does not read.
+    pub socket_pongs: usize,
     /// Nesting of JSON arrays and objects. Deeper is a parse error.
     pub depth: usize,
     /// Length of a call id as spelled. Longer is an invalid request.
@@ -132,8 +135,8 @@ pub struct Limits {
     pub child_term_grace: Duration,
     /// Reaping a child's group after KILL.
     pub child_kill_grace: Duration,
-    /// Waiting for the answer to our goodbye: the closing DELETE of a legacy HTTP session, or `shutdown`
-    /// where the dialect has it.
+    /// Waiting for the answer to our goodbye: the closing DELETE of a legacy HTTP session, the closing handshake
+    /// of a WebSocket, or `shutdown` where the dialect has it.
     pub farewell_timeout: Duration,
     /// The head of an HTTP request. Then the connection is closed.
     pub head_timeout: Duration,
@@ -147,9 +150,9 @@ pub struct Limits {
     pub reconnect_wait_min: Duration,
     /// The longest wait before a lane is opened again, whatever the server names.
     pub reconnect_wait_max: Duration,
-    /// Silence on a stream we serve, before a keep-alive comment.
+    /// Silence on a stream we serve, before a keep-alive comment, or on a WebSocket, before a ping.
     pub keep_alive_interval: Duration,
-    /// Silence on a stream we read, before the link counts as lost.
+    /// Silence on a stream or WebSocket we read, before the link counts as lost.
     pub read_idle_timeout: Duration,
     /// How long sealed request state can be redeemed.
     pub request_state_ttl: Duration,
@@ -175,10 +178,11 @@ impl Limits {
         reconnects: 5,
         renewals: 3,                    // a restart or two, not a server that forgets at once
         socket_message_bytes: 16 * MIB, // a message carries one frame
-        socket_frame_bytes: 4 * MIB,    // fragments are for streaming, not for hiding size
-        depth: 128,                     // serde_json's own bound, so raw and typed agree
-        id_bytes: 256,                  // a UUID with a prefix fits many times
-        batch_entries: 64,              // one revision only, and it pipelines anyway
+        socket_frame_bytes: 4 * MIB,    // pings get through between the frames of a large message
+        socket_pongs: 64,
+        depth: 128,        // serde_json's own bound, so raw and typed agree
+        id_bytes: 256,     // a UUID with a prefix fits many times
+        batch_entries: 64, // one revision only, and it pipelines anyway
         calls_inbound: 256,
         calls_outbound: 4096, // a gateway shares one upstream among many clients
         tombstones: 1024,     // at 30 s of timeout, far more than can be late

@@ -172,9 +172,7 @@ impl ClientCaps {
         let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
         let tasks = |method: &Method| {
             wire.tasks.as_ref().is_some_and(|tasks| {
-                tasks
-                    .pointer(&format!("/requests/{}", method.name()))
-                    .is_some_and(Value::is_object)
+                tasks.pointer(&format!("/requests/{}", method.name())).is_some_and(Value::is_object)
             })
         };
         Self {

@@ -20,6 +20,7 @@ pub mod origin;
 pub mod param;
 pub mod redirect;
 pub mod status;
+pub mod upgrade;
 pub mod url;
 pub mod value;
 

@@ -11,6 +11,7 @@ use crate::finding::Rule;
 use crate::http::failure::HttpFailure;
 use crate::jsonrpc::envelope::Violation;
 use crate::jsonrpc::fault::Fault;
+use crate::socket::CloseCode;
 
 /// How a call of ours ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,6 +156,13 @@ pub enum Cause {
     ClosedByUs(Cow<'static, str>),
     /// The peer closed it.
     ClosedByPeer,
+    /// The peer closed it and said why, where the transport has words for it.
+    Closed {
+        /// The code.
+        code: CloseCode,
+        /// In the peer's own words.
+        reason: Box<str>,
+    },
     /// The peer's process ended.
     Exited {
         /// How, in words: `exit status: 1`, `signal: 9`.
@@ -168,6 +176,8 @@ pub enum Cause {
     Http(Box<HttpFailure>),
     /// The peer does not take our bytes.
     Stalled,
+    /// The peer gave no sign of life for this long.
+    Silent(Duration),
     /// The peer broke the protocol beyond what the strictness allows.
     Violated(Rule),
     /// Opening took too long.
@@ -186,6 +196,8 @@ impl fmt::Display for Cause {
         match self {
             Self::ClosedByUs(reason) => write!(f, "closed by us: {reason}"),
             Self::ClosedByPeer => f.write_str("closed by the peer"),
+            Self::Closed { code, reason } if reason.is_empty() => write!(f, "closed by the peer ({code})"),
+            Self::Closed { code, reason } => write!(f, "closed by the peer ({code}): {reason}"),
             Self::Exited { status, stderr } if stderr.is_empty() => {
                 write!(f, "the server's process ended ({status})")
             }
@@ -195,6 +207,9 @@ impl fmt::Display for Cause {
             Self::Io(error) => write!(f, "link failed: {error}"),
             Self::Http(failure) => failure.fmt(f),
             Self::Stalled => f.write_str("the peer does not take our bytes"),
+            Self::Silent(after) => {
+                write!(f, "the peer gave no sign of life for {} s", after.as_secs())
+            }
             Self::Violated(rule) => write!(f, "the peer broke the protocol: {}", rule.clause()),
             Self::OpenTimeout => f.write_str("the peer did not answer the handshake in time"),
             Self::NoCommonRevision { theirs } if theirs.is_empty() => {
