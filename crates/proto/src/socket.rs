@@ -118,7 +118,9 @@ impl CloseCode {
             (Cause::ClosedByUs(_), Role::Server) => Some(Self::GoingAway),
             (Cause::Exited { .. }, _) => Some(Self::Internal),
             (Cause::Violated(rule), _) => Some(Self::of_rule(*rule)),
-            (Cause::Silent(_) | Cause::OpenTimeout | Cause::NoCommonRevision { .. }, _) => Some(Self::Policy),
+            (Cause::Silent(_) | Cause::OpenTimeout | Cause::NoCommonRevision { .. } | Cause::Http(_), _) => {
+                Some(Self::Policy)
+            }
         }
     }
 
