@@ -29,6 +29,7 @@ Examples:
   cardan read demo://clock -- cardan demo
   cardan info unix:///run/user/1000/demo.sock
   cardan list https://example.com/mcp --bearer-env TOKEN
+  cardan info ws://127.0.0.1:2273/ws
 
 Exit codes:
   0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 10 JSON-RPC error,

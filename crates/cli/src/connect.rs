@@ -16,6 +16,7 @@ use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
 use cardan_transport::socket::{self, SocketError, SocketLink};
 use cardan_transport::spawn::{EnvPolicy, Spawn};
+use cardan_ws::{Dial, DialError, dial};
 
 use crate::answers::Person;
 use crate::args::Options;
@@ -196,6 +197,11 @@ async fn reach(
             let dial = async || dial_tcp(address, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
+        Target::Ws(url) => {
+            let options = Dial::new(limits);
+            let dial = async || dial(url, &options).await;
+            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of_dialling))
+        }
     }
 }
 
@@ -236,6 +242,14 @@ async fn dial_tcp(address: &str, limits: &Limits) -> Result<SocketLink, SocketEr
         }
     }
     Err(last)
+}
+
+fn exit_of_dialling(error: &DialError) -> Exit {
+    match error {
+        DialError::BadUrl { .. } => Exit::Usage,
+        DialError::TimedOut(_) => Exit::Timeout,
+        _ => Exit::Unreachable,
+    }
 }
 
 fn exit_of(error: &SocketError) -> Exit {

@@ -10,6 +10,7 @@ use cardan_proto::finding::Finding;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::{Cause, Delivery, Refusal};
+use cardan_proto::socket::Again;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -107,6 +108,12 @@ impl Failure {
             }
             Cause::ClosedByPeer => Self::new(Exit::Exited, "the server closed the link")
                 .next("see its log, or start the command by hand"),
+            Cause::Closed { code, .. } => Self::new(Exit::Exited, message).next(match code.again() {
+                Again::Now => "connect again",
+                Again::Later => "connect again in a while, or see the server's log",
+                Again::No => "see the server's log: the same would happen again",
+            }),
+            Cause::Silent(_) => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
             Cause::Stalled => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
             Cause::OpenTimeout => Self::new(Exit::Timeout, message)
                 .next("is this an MCP server? allow a slow one more time with --timeout"),

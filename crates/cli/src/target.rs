@@ -35,10 +35,12 @@ pub(crate) enum Target {
         /// Trusted beside the machine's own certificates.
         ca: Option<PathBuf>,
     },
+    /// On a WebSocket, by its whole address.
+    Ws(String),
 }
 
-const FORMS: &str =
-    "give a command after `--`, or an address: https://host/path, tcp://host:port or unix:///path";
+const FORMS: &str = "give a command after `--`, or an address: https://host/path, wss://host/path, tcp://host:port \
+                     or unix:///path";
 
 impl Target {
     /// The server, and the words that are left for the command.
@@ -81,11 +83,7 @@ impl Target {
             "http" | "https" => {
                 Ok(Self::Http { url: text.to_owned(), headers: Vec::new(), bearer_env: None, ca: None })
             }
-            "ws" | "wss" => {
-                let message =
-                    format!("`{text}`: {scheme} comes with the network transports, not yet in this version");
-                Err(Failure::usage(message).next(FORMS))
-            }
+            "ws" | "wss" => Ok(Self::Ws(text.to_owned())),
             _ => Err(Failure::usage(format!("`{text}`: {scheme} is no transport we know")).next(FORMS)),
         }
     }
@@ -108,7 +106,8 @@ mod tests {
         assert!(
             matches!(Target::parse("HTTPS://x/mcp").unwrap(), Target::Http { url, .. } if url == "HTTPS://x/mcp")
         );
-        for wrong in ["tcp://host", "unix://x", "wss://example.com/mcp", "gopher://x", "weather"] {
+        assert_eq!(Target::parse("WSS://host/ws").unwrap(), Target::Ws("WSS://host/ws".into()));
+        for wrong in ["tcp://host", "unix://x", "gopher://x", "weather"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -7,16 +7,22 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use cardan_proto::limits::Limits;
 use cardan_proto::session::config::Role;
+use cardan_proto::session::event::{Cause, LaneId, Outgoing};
+use cardan_runtime::link::{Link, Received};
 use cardan_sim::transcript::{Closer, Transcript, What, matches, parse};
+use cardan_ws::{Dial, dial};
 use common::{CARDAN, Scratch, start};
 use serde_json::Value;
 
@@ -28,7 +34,8 @@ const SENTINEL: &str = r#"{"jsonrpc":"2.0","id":"sentinel","method":"no/such","p
 
 /// One end of a conversation with the demo server.
 struct Line {
-    writer: Option<Box<dyn Write>>,
+    /// Sends a frame.
+    say: Option<Box<dyn FnMut(&str)>>,
     lines: mpsc::Receiver<String>,
     /// Ends our direction.
     close: Box<dyn FnOnce()>,
@@ -37,7 +44,7 @@ struct Line {
 impl Line {
     fn new(
         reader: impl Read + Send + 'static,
-        writer: impl Write + 'static,
+        mut writer: impl Write + 'static,
         close: impl FnOnce() + 'static,
     ) -> Self {
         let (told, lines) = mpsc::channel();
@@ -49,20 +56,62 @@ impl Line {
                 }
             }
         });
-        Self { writer: Some(Box::new(writer)), lines, close: Box::new(close) }
+        let say = move |frame: &str| {
+            writer.write_all(frame.as_bytes()).unwrap();
+            writer.write_all(b"\n").unwrap();
+            writer.flush().unwrap();
+        };
+        Self { say: Some(Box::new(say)), lines, close: Box::new(close) }
+    }
+
+    /// A text frame for every line. Dropping what says ends the link.
+    fn over_websocket(url: String) -> Self {
+        let (told, lines) = mpsc::channel();
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(pump(url, receiver, told));
+        });
+        let say = move |frame: &str| sender.send(frame.to_owned()).unwrap();
+        Self { say: Some(Box::new(say)), lines, close: Box::new(|| {}) }
     }
 
     fn say(&mut self, frame: &str) {
-        let writer = self.writer.as_mut().unwrap();
-        writer.write_all(frame.as_bytes()).unwrap();
-        writer.write_all(b"\n").unwrap();
-        writer.flush().unwrap();
+        let say = self.say.as_mut().unwrap();
+        say(frame);
     }
 
     fn hear(&self) -> Result<Value, String> {
         let line = self.lines.recv_timeout(PATIENCE).map_err(|error| format!("nothing came: {error}"))?;
         serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))
     }
+}
+
+/// Carries frames from one channel to the other over a WebSocket, without a session of our own.
+async fn pump(
+    url: String,
+    mut frames: tokio::sync::mpsc::UnboundedReceiver<String>,
+    told: mpsc::Sender<String>,
+) {
+    let mut link = dial(&url, &Dial::new(&Limits::DEFAULT)).await.unwrap();
+    poll_fn(|cx| {
+        while let Poll::Ready(frame) = frames.poll_recv(cx) {
+            let Some(frame) = frame else { return Poll::Ready(()) };
+            link.put(0, LaneId::MAIN, &Outgoing::Raw(frame.into()));
+        }
+        while let Poll::Ready(received) = link.poll_recv(cx) {
+            match received {
+                Received::Frame { bytes, .. } => {
+                    let _ = told.send(String::from_utf8(bytes.into()).unwrap());
+                }
+                _ => return Poll::Ready(()),
+            }
+        }
+        assert!(!matches!(link.poll_flush(cx), Poll::Ready(Err(_))));
+        Poll::Pending
+    })
+    .await;
+    poll_fn(|cx| link.poll_close(cx, &Cause::ClosedByUs("done".into()))).await;
 }
 
 /// Can it be played to a server that is what it is?
@@ -86,7 +135,7 @@ fn play(transcript: &Transcript, mut line: Line) -> Result<(), String> {
                 }
             }
             What::Close(_) => {
-                line.writer = None;
+                line.say = None;
                 (line.close)();
                 let rest: Vec<String> = line.lines.iter().collect();
                 return if rest.is_empty() { Ok(()) } else { Err(format!("after the end: {rest:?}")) };
@@ -166,18 +215,49 @@ fn transcripts_hold_over_tcp() {
     });
 }
 
+/// S2-11: and over WebSocket, one text frame for every line.
+#[test]
+fn transcripts_hold_over_websocket() {
+    let serving = listening(&["serve", "--listen", "127.0.0.1:0"]);
+    let url = serving.next_with("ws://");
+    all_hold(|| Line::over_websocket(url.clone()));
+}
+
 /// A demo server that listens, until it is dropped.
 struct Listening {
     child: std::process::Child,
+    /// What it tells first.
     told: String,
+    /// And then.
+    rest: mpsc::Receiver<String>,
+}
+
+impl Listening {
+    /// The first word that begins so in what it tells.
+    fn next_with(&self, start: &str) -> String {
+        loop {
+            let line = self.rest.recv_timeout(PATIENCE).unwrap();
+            if let Some(word) = line.split_whitespace().find(|word| word.starts_with(start)) {
+                return word.to_owned();
+            }
+        }
+    }
 }
 
 fn listening(words: &[&str]) -> Listening {
     let mut child =
         std::process::Command::new(CARDAN).args(words).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
-    BufReader::new(child.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    Listening { child, told }
+    stderr.read_line(&mut told).unwrap();
+    let (tell, rest) = mpsc::channel();
+    // Read to the end: a server must not wait for someone who listens.
+    thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    Listening { child, told, rest }
 }
 
 impl Drop for Listening {

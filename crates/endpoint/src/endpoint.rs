@@ -25,6 +25,7 @@ use crate::options::{Options, Paths, Verify};
 use crate::post::Exchange;
 use crate::reply::Answer;
 use crate::sessions::Sessions;
+use crate::socket::{self, Sockets};
 
 /// One endpoint: every client, both eras, over every HTTP transport. Cheap to clone.
 pub struct Endpoint<H: Host>(Arc<Shared<H>>);
@@ -39,6 +40,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) verify: Option<Arc<dyn Verify>>,
     pub(crate) sessions: Sessions<H::Service>,
     pub(crate) streams: Streams,
+    pub(crate) sockets: Sockets,
 }
 
 impl<H: Host> Shared<H> {
@@ -56,6 +58,7 @@ enum Route {
     Streamable,
     Events,
     Messages,
+    Socket,
     Nowhere,
 }
 
@@ -79,6 +82,7 @@ impl<H: Host> Endpoint<H> {
             verify: options.verify,
             sessions: Sessions::new(&config.limits),
             streams: Streams::default(),
+            sockets: Sockets::default(),
             host,
         }))
     }
@@ -87,6 +91,15 @@ impl<H: Host> Endpoint<H> {
     #[must_use]
     pub fn host(&self) -> &H {
         &self.0.host
+    }
+
+    /// Closes: WebSockets are taken no more, what runs is finished, within the limit's time. Whoever serves the
+    /// endpoint by another listener than ours calls it at the end.
+    pub async fn close(&self, reason: &'static str) {
+        let limits = &self.0.host.config(None).limits;
+        self.0.sockets.shut();
+        self.0.host.close(reason);
+        self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout).await;
     }
 
     /// Answers one request.
@@ -100,6 +113,7 @@ impl<H: Host> Endpoint<H> {
             Route::Streamable => streamable(shared, parts, body).await,
             Route::Events => events::open(shared, parts),
             Route::Messages => events::post(shared, parts, body).await,
+            Route::Socket => socket::open(shared, parts),
             Route::Nowhere => {
                 // The guard comes first on every route: a page must not even learn what is here.
                 match shared.ingress.allow.check(&parts.uri, &parts.headers) {
@@ -119,6 +133,8 @@ impl<H: Host> Endpoint<H> {
             Route::Events
         } else if is(&paths.messages) {
             Route::Messages
+        } else if is(&paths.socket) {
+            Route::Socket
         } else {
             Route::Nowhere
         }

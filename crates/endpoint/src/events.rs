@@ -280,9 +280,10 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))
 }
 
-type Refused = Box<cardan_proto::http::ingress::Refusal>;
+pub(crate) type Refused = Box<cardan_proto::http::ingress::Refusal>;
 
-fn guarded<H: Host>(shared: &Shared<H>, parts: &Parts) -> Result<Option<Arc<str>>, Refused> {
+/// Who calls, if they may.
+pub(crate) fn guarded<H: Host>(shared: &Shared<H>, parts: &Parts) -> Result<Option<Arc<str>>, Refused> {
     cardan_proto::http::ingress::know(&parts.uri, &parts.headers, &shared.ingress)?;
     let principal = authorized(&parts.headers, shared)?;
     cardan_proto::http::ingress::weigh_head(&parts.headers, &shared.ingress)?;

@@ -5,9 +5,10 @@
 //!
 //! * `post` answers a modern POST: a fresh session, driven by the very future that answers it;
 //! * `legacy` finds the session in `sessions` and drives it in place through its `hub`;
-//! * `events` serves the old HTTP+SSE transport: the stream's body drives the session.
+//! * `events` serves the old HTTP+SSE transport: the stream's body drives the session;
+//! * `socket` takes the connection over and drives a WebSocket on a task that the endpoint owns.
 //!
-//! No task is spawned for a request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
+//! No task is spawned for any other request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
 //! tower application.
 
 mod body;
@@ -23,6 +24,7 @@ mod post;
 mod pulse;
 mod reply;
 mod sessions;
+mod socket;
 mod stall;
 mod wire;
 

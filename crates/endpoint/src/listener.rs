@@ -61,10 +61,10 @@ impl Listener {
             });
         }
         drop(self.socket);
-        endpoint.host().close("the server is shutting down");
         drop((stopping, told));
         let drained = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(limits.drain_timeout, drained).await;
+        let drained = tokio::time::timeout(limits.drain_timeout, drained);
+        let (_, ()) = tokio::join!(drained, endpoint.close("the server is shutting down"));
         connections.shutdown().await;
     }
 }

@@ -49,10 +49,11 @@ fn greeting(address: SocketAddr) -> String {
         "cardan serves its demo server at
   http://{address}/mcp  Streamable HTTP, every revision
   http://{address}/sse  old HTTP+SSE
+  ws://{address}/ws     WebSocket
 try
   cardan info http://{address}/mcp
   cardan call http://{address}/mcp echo message=hello
-  cardan call http://{address}/mcp slow steps=5 delay_ms=200
+  cardan call ws://{address}/ws slow steps=5 delay_ms=200
 end with Ctrl-C"
     )
 }
