@@ -1,1 +1,177 @@
+//! Dialling: what a client says, what it believes, and how it tells what went wrong.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardan_proto::http::upgrade::Unagreed;
+use cardan_proto::limits::Limits;
+use cardan_ws::{Dial, DialError, dial, key};
+use http::header::{HeaderName, HeaderValue};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// A server that reads the head of one request and answers with what `answer` makes of it.
+async fn serving(answer: impl Fn(&[String]) -> String + Send + 'static) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let served = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        answered(stream, answer).await
+    });
+    (address, served)
+}
+
+async fn answered<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    answer: impl Fn(&[String]) -> String,
+) -> Vec<String> {
+    let mut stream = BufReader::new(stream);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    stream.write_all(answer(&head).as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
+    head
+}
+
+/// The answer that opens a WebSocket, with more lines.
+fn switching(head: &[String], more: &str) -> String {
+    let key = value(head, "sec-websocket-key").unwrap();
+    let accept = key::accept(&key);
+    format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n{more}\r\n")
+}
+
+fn value(head: &[String], name: &str) -> Option<String> {
+    head.iter().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+    })
+}
+
+fn options() -> Dial {
+    Dial::new(&Limits { open_timeout: Duration::from_secs(20), ..Limits::DEFAULT })
+}
+
+/// S1-38, S2-11: the opening request offers `mcp` and carries the headers it was given.
+#[tokio::test]
+async fn s1_38_the_request_says_what_is_wanted() {
+    let (address, served) = serving(|head| switching(head, "Sec-WebSocket-Protocol: mcp\r\n")).await;
+    let options = options()
+        .bearer("s3cret")
+        .unwrap()
+        .header(HeaderName::from_static("x-team"), HeaderValue::from_static("blue"))
+        // The handshake is not the caller's to change.
+        .header(HeaderName::from_static("sec-websocket-version"), HeaderValue::from_static("8"));
+    dial(&format!("ws://{address}/ws?room=1"), &options).await.unwrap();
+    let head = served.await.unwrap();
+    assert_eq!(head[0], "GET /ws?room=1 HTTP/1.1");
+    for (name, wanted) in [
+        ("host", &*address),
+        ("upgrade", "websocket"),
+        ("connection", "Upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-protocol", "mcp"),
+        ("authorization", "Bearer s3cret"),
+        ("x-team", "blue"),
+    ] {
+        assert_eq!(value(&head, name).as_deref(), Some(wanted), "{name}");
+    }
+    assert!(!format!("{options:?}").contains("s3cret"), "a token is not for logs");
+    assert!(matches!(Dial::new(&Limits::DEFAULT).bearer("a\nb"), Err(DialError::BadToken)));
+}
+
+/// S1-38: answers that open no WebSocket, each with its reason.
+#[tokio::test]
+async fn s1_38_answers_are_not_taken_on_trust() {
+    let dialled = async |answer: fn(&[String]) -> String| {
+        let (address, served) = serving(answer).await;
+        let error = dial(&format!("ws://{address}/"), &options()).await.unwrap_err();
+        served.await.unwrap();
+        error
+    };
+    let refused = |_: &[String]| {
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 14\r\n\r\n\x1b[31mnot you\r\n".to_owned()
+    };
+    let error = dialled(refused).await;
+    let DialError::Refused { status, body, .. } = &error else { panic!("{error}") };
+    assert_eq!((status.as_u16(), &**body), (403, "\u{fffd}[31mnot you"));
+
+    let error = dialled(|head| switching(head, "Sec-WebSocket-Protocol: soap\r\n")).await;
+    assert!(matches!(&error, DialError::Unagreed { why: Unagreed::Subprotocol(name), .. } if &**name == "soap"));
+
+    let error = dialled(|head| switching(head, "Sec-WebSocket-Extensions: permessage-deflate\r\n")).await;
+    assert!(matches!(error, DialError::Unagreed { why: Unagreed::Extension, .. }), "{error}");
+
+    let stale = |head: &[String]| switching(head, "").replace("Accept: ", "Accept: x");
+    let error = dialled(stale).await;
+    assert!(matches!(error, DialError::Unagreed { why: Unagreed::Accept, .. }), "{error}");
+
+    let error = dialled(|_| "220 smtp.example.org ready\r\n\r\n".to_owned()).await;
+    assert!(matches!(error, DialError::BadHandshake { .. }), "{error}");
+}
+
+/// A server that answers nothing is given up in time, and one that is not there at once.
+#[tokio::test]
+async fn nobody_is_waited_for_without_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let hasty = Dial::new(&Limits { open_timeout: Duration::from_millis(50), ..Limits::DEFAULT });
+    let error = dial(&format!("ws://{address}/"), &hasty).await.unwrap_err();
+    assert!(matches!(error, DialError::TimedOut(_)), "{error}");
+    drop(listener);
+    let error = dial(&format!("ws://{address}/"), &options()).await.unwrap_err();
+    assert!(matches!(error, DialError::Unreachable { .. }), "{error}");
+}
+
+/// S1-38: `wss://` is opened over TLS if the certificate is trusted, and not otherwise.
+#[tokio::test]
+async fn s1_38_tls_is_checked() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = CertificateDer::from(made.cert.der().to_vec());
+    let private = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], private)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("wss://localhost:{}/ws", listener.local_addr().unwrap().port());
+    let serving = tokio::spawn(async move {
+        let mut opened = 0;
+        while opened == 0 {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                answered(stream, |head| switching(head, "")).await;
+                opened += 1;
+            }
+        }
+        opened
+    });
+    // The machine does not trust it.
+    let error = dial(&url, &options()).await.unwrap_err();
+    assert!(matches!(error, DialError::Tls { .. }), "{error}");
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let trusting = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    dial(&url, &options().tls(Arc::new(trusting))).await.unwrap();
+    assert_eq!(serving.await.unwrap(), 1);
+}
