@@ -1,6 +1,7 @@
 //! Cardan's chores. `cargo xtask` lists them.
 
 mod args;
+mod autobahn;
 mod chores;
 mod coverage;
 mod fuzz;
@@ -29,6 +30,7 @@ cargo xtask <chore>
   tidy                                    rules that no compiler checks
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
+  autobahn                                WebSocket conformance, both ends; needs Python 2.7
   sim [--seeds N]                         simulate sessions in a lossy world
   bench core|http                         measure the core, or the HTTP server
 ";
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(args),
         Some("fuzz") => fuzz::run(args),
         Some("sim") => chores::sim(args),
+        Some("autobahn") => autobahn::run(args),
         Some("bench") => chores::bench(args),
         Some(other) => Err(anyhow::anyhow!("`{other}` is not a chore\n\n{HELP}")),
         None => {
