@@ -1,0 +1,53 @@
+//! The server that the official conformance suite is run against, on the public API alone.
+//!
+//! The suite prescribes what is offered: names, texts and behaviour are its own. Run by `cargo xtask
+//! conformance`; by hand: `conformance-server [address]`, which prints the URL to give to the suite.
+
+mod asks;
+mod content;
+mod notes;
+mod prompts;
+mod resources;
+mod rounds;
+mod schemas;
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+
+use cardan_endpoint::listener::Listener;
+use cardan_endpoint::{Endpoint, Options};
+use cardan_proto::http::origin::{Allow, Ports};
+use cardan_server::Server;
+
+/// More than there is of anything: the suite reads the first page of a list and no other.
+const PAGE_SIZE: usize = 100;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let wanted = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let listener = Listener::bind(wanted.parse::<SocketAddr>()?).await?;
+    let address = listener.address()?;
+    let nobody: [&str; 0] = [];
+    let allow = Allow::bound(address.ip(), Ports::Any, &nobody, &nobody)?;
+    let endpoint = Endpoint::new(server()?, Options::new(allow));
+    writeln!(io::stdout(), "http://{address}/mcp")?;
+    listener.serve(endpoint, async { drop(tokio::signal::ctrl_c().await) }).await;
+    Ok(())
+}
+
+fn server() -> Result<Server, Box<dyn Error>> {
+    let builder = Server::builder("cardan-conformance", env!("CARGO_PKG_VERSION"))
+        .instructions("Offers what the official conformance suite asks for.")
+        .logging()
+        .page_size(PAGE_SIZE);
+    // The suite calls the first tool without arguments and wants a result.
+    let builder = content::add_to(builder);
+    let builder = notes::add_to(builder);
+    let builder = asks::add_to(builder);
+    let builder = rounds::add_to(builder);
+    let builder = schemas::add_to(builder)?;
+    let builder = resources::add_to(builder);
+    Ok(prompts::add_to(builder).build())
+}
