@@ -21,7 +21,7 @@ use crate::body::Body;
 use crate::events::{self, Streams};
 use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
 use crate::legacy;
-use crate::options::{Options, Paths, Verify};
+use crate::options::{Options, Paths, Replies, Verify};
 use crate::post::Exchange;
 use crate::reply::Answer;
 use crate::sessions::Sessions;
@@ -37,6 +37,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) anyone: Arc<H::Service>,
     pub(crate) ingress: ingress::Config,
     pub(crate) paths: Paths,
+    pub(crate) replies: Replies,
     pub(crate) verify: Option<Arc<dyn Verify>>,
     pub(crate) sessions: Sessions<H::Service>,
     pub(crate) streams: Streams,
@@ -79,6 +80,7 @@ impl<H: Host> Endpoint<H> {
             anyone: host.service(None),
             ingress,
             paths: options.paths,
+            replies: options.replies,
             verify: options.verify,
             sessions: Sessions::new(&config.limits),
             streams: Streams::default(),
@@ -165,7 +167,7 @@ where
                     return Answer::on(parts.headers).bad(status, why);
                 }
             };
-            post(shared, parts, &body, accepts, principal).await
+            post(shared, parts, &body, shared.replies.choose(accepts), principal).await
         }
     }
 }

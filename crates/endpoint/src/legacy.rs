@@ -92,6 +92,10 @@ async fn reply<S: cardan_runtime::service::Service>(
     accepts: Accepts,
     limits: &cardan_proto::limits::Limits,
 ) -> Response<Body> {
+    if !accepts.json {
+        // The form is settled, and the sooner the stream begins the sooner it can be resumed.
+        return answer.lane(posted.into_events());
+    }
     let mut pulse = Pulse::new(limits.keep_alive_interval);
     let first = poll_fn(|cx| match posted.poll_first(cx) {
         Poll::Ready(First::Events) if !accepts.event_stream => posted.poll_last(cx),
@@ -102,23 +106,9 @@ async fn reply<S: cardan_runtime::service::Service>(
     })
     .await;
     match first {
-        First::Reply(reply) if accepts.json => answer.json(StatusCode::OK, reply.into_body()),
-        First::Reply(reply) => answer.lane(One(Some(reply.joined()))),
+        First::Reply(reply) => answer.json(StatusCode::OK, reply.into_body()),
         First::Events => answer.lane(posted.into_events()),
         First::Nothing => answer.status(StatusCode::ACCEPTED),
-    }
-}
-
-/// The reply alone, as an event, for a client that reads nothing else.
-struct One(Option<bytes::Bytes>);
-
-impl crate::body::Lane for One {
-    fn poll_bytes(&mut self, _cx: &mut std::task::Context<'_>) -> Poll<Option<bytes::Bytes>> {
-        Poll::Ready(self.0.take().map(|message| {
-            let mut out = Vec::new();
-            cardan_proto::codec::sse::write_event(&mut out, None, None, None, &message);
-            bytes::Bytes::from(out)
-        }))
     }
 }
 

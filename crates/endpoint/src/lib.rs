@@ -30,4 +30,4 @@ mod wire;
 
 pub use body::Body;
 pub use endpoint::{Answering, Endpoint};
-pub use options::{Grant, Options, Paths, Verify};
+pub use options::{Grant, Options, Paths, Replies, Verify};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cardan_proto::http::challenge::Bearer;
+use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::ingress::{AcceptRule, LegacyServing};
 use cardan_proto::http::origin::Allow;
 
@@ -56,6 +57,25 @@ impl<F: Fn(Option<&str>) -> Grant + Send + Sync + 'static> Verify for F {
     }
 }
 
+/// In which form a reply is sent that is there at once. Clients that take one form alone get that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replies {
+    /// As one message: the shortest.
+    #[default]
+    Short,
+    /// As a stream of events from the start, so that a legacy client can fetch a reply that was lost on
+    /// the way.
+    Events,
+}
+
+impl Replies {
+    /// What is left of the forms that a client accepts.
+    pub(crate) fn choose(self, accepts: Accepts) -> Accepts {
+        let json = accepts.json && !(self == Self::Events && accepts.event_stream);
+        Accepts { json, ..accepts }
+    }
+}
+
 /// How an endpoint is set up.
 #[derive(Clone)]
 #[must_use]
@@ -63,6 +83,7 @@ pub struct Options {
     pub(crate) paths: Paths,
     pub(crate) allow: Allow,
     pub(crate) accept: AcceptRule,
+    pub(crate) replies: Replies,
     pub(crate) legacy: LegacyServing,
     pub(crate) verify: Option<Arc<dyn Verify>>,
 }
@@ -74,6 +95,7 @@ impl Options {
             paths: Paths::default(),
             allow,
             accept: AcceptRule::Either,
+            replies: Replies::default(),
             legacy: LegacyServing::Sessions,
             verify: None,
         }
@@ -88,6 +110,12 @@ impl Options {
     /// How exact `Accept` must be.
     pub fn accept(mut self, rule: AcceptRule) -> Self {
         self.accept = rule;
+        self
+    }
+
+    /// In which form a reply is sent that is there at once.
+    pub fn replies(mut self, form: Replies) -> Self {
+        self.replies = form;
         self
     }
 

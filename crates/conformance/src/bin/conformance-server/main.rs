@@ -1,7 +1,7 @@
 //! The server that the official conformance suite is run against, on the public API alone.
 //!
 //! The suite prescribes what is offered: names, texts and behaviour are its own. Run by `cargo xtask
-//! conformance`; by hand: `conformance-server [address]`, which prints the URL to give to the suite.
+//! conformance`; by hand: `conformance-server [events|short]`, which prints the URL to give to the suite.
 
 mod asks;
 mod content;
@@ -14,10 +14,10 @@ mod schemas;
 use std::env;
 use std::error::Error;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 
 use cardan_endpoint::listener::Listener;
-use cardan_endpoint::{Endpoint, Options};
+use cardan_endpoint::{Endpoint, Options, Replies};
 use cardan_proto::http::origin::{Allow, Ports};
 use cardan_server::Server;
 
@@ -26,12 +26,17 @@ const PAGE_SIZE: usize = 100;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let wanted = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let listener = Listener::bind(wanted.parse::<SocketAddr>()?).await?;
+    // The suite counts streams only if it is answered with streams, so that is what it gets unless told.
+    let replies = match env::args().nth(1).as_deref() {
+        None | Some("events") => Replies::Events,
+        Some("short") => Replies::Short,
+        Some(other) => return Err(format!("`{other}` is no form of replies, say events or short").into()),
+    };
+    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await?;
     let address = listener.address()?;
     let nobody: [&str; 0] = [];
     let allow = Allow::bound(address.ip(), Ports::Any, &nobody, &nobody)?;
-    let endpoint = Endpoint::new(server()?, Options::new(allow));
+    let endpoint = Endpoint::new(server()?, Options::new(allow).replies(replies));
     writeln!(io::stdout(), "http://{address}/mcp")?;
     listener.serve(endpoint, async { drop(tokio::signal::ctrl_c().await) }).await;
     Ok(())
