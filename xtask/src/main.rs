@@ -3,6 +3,7 @@
 mod args;
 mod autobahn;
 mod chores;
+mod conformance;
 mod coverage;
 mod fuzz;
 mod lex;
@@ -24,9 +25,10 @@ const HELP: &str = "\
 cargo xtask <chore>
 
   test                                    set up the peers, run every test
-  coverage-of-requirements [--open] [--area A] [--require A]
-                                          rows of docs/requirements with a test; A is a mark or an area,
-                                          and required ones fail the chore while they are open
+  coverage-of-requirements [--open] [--area A]
+                                          rows of docs/requirements with a test; A is a mark or an area
+  conformance [--server|--client] [--revision R] [--scenario S]
+                                          the official suite; the server unless told otherwise
   tidy                                    rules that no compiler checks
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let done = match args.word().as_deref() {
         Some("test") => test::run(args),
         Some("coverage-of-requirements") => coverage::run(args),
+        Some("conformance") => conformance::run(args),
         Some("tidy") => tidy::run(args),
         Some("fuzz") => fuzz::run(args),
         Some("sim") => chores::sim(args),

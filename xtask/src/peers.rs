@@ -66,6 +66,13 @@ pub(crate) fn set_up(root: &Path) -> Result<Peers> {
     Ok(Peers::Missing)
 }
 
+/// Installs what one peer needs.
+pub(crate) fn set_up_one(root: &Path, name: &str) -> Result<()> {
+    let peers = find(root)?;
+    let peer = peers.iter().find(|peer| peer.name == name);
+    peer.with_context(|| format!("there is no peer {name}"))?.install()
+}
+
 fn find(root: &Path) -> Result<Vec<Peer>> {
     let mut peers = Vec::new();
     let Ok(entries) = fs::read_dir(root.join("peers")) else { return Ok(peers) };

@@ -4,20 +4,21 @@ use anyhow::Result;
 
 use crate::{
     args::Args,
+    conformance,
     peers::{self, Peers},
     run::{cargo, say, succeed, works},
     walk,
 };
 
-/// Sets up and runs. The runner's own summary is the last thing printed.
+/// Sets up and runs. The summaries of the runner and of the conformance suite are the last things printed.
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
-    say("step 1 of 3: peers");
+    say("step 1 of 4: peers");
     let peers = peers::set_up(&root)?;
-    say("step 2 of 3: examples in the documentation");
+    say("step 2 of 4: examples in the documentation");
     succeed(cargo(&root).args(["test", "--doc", "--workspace", "--all-features"]))?;
-    say("step 3 of 3: tests");
+    say("step 3 of 4: tests");
     let mut runner = cargo(&root);
     if works(cargo(&root).args(["nextest", "--version"])) {
         runner.args(["nextest", "run", "--workspace", "--all-features"]);
@@ -29,5 +30,13 @@ pub(crate) fn run(args: Args) -> Result<()> {
         // A peer that is set up must not be passed over.
         runner.env("CARDAN_PEERS", "required");
     }
-    succeed(&mut runner)
+    succeed(&mut runner)?;
+    say("step 4 of 4: the official conformance suite");
+    match peers {
+        Peers::Ready => conformance::server(&root),
+        Peers::Missing => {
+            say("SKIPPED: the official conformance suite, because peers are missing");
+            Ok(())
+        }
+    }
 }
