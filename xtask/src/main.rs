@@ -25,8 +25,9 @@ const HELP: &str = "\
 cargo xtask <chore>
 
   test                                    set up the peers, run every test
-  coverage-of-requirements [--open] [--area A]
-                                          rows of docs/requirements with a test; A is a mark or an area
+  coverage-of-requirements [--open] [--area A] [--require A]
+                                          rows of docs/requirements with a test; A is a mark or an area,
+                                          and required ones fail the chore while they are open
   conformance [--server|--client] [--revision R] [--scenario S]
                                           the official suite; the server unless told otherwise
   tidy                                    rules that no compiler checks

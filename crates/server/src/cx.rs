@@ -262,7 +262,7 @@ impl Cx {
     }
 
     /// Lets the caller go: it comes back for the answer after `retry`, and nothing is lost meanwhile. For long
-    /// work over legacy HTTP, whose connections need not be held open; elsewhere the caller stays.
+    /// work over HTTP in 2025-11-25, whose connections need not be held open; elsewhere the caller stays.
     pub fn release(&self, retry: std::time::Duration) {
         self.run.release(retry);
     }

@@ -466,7 +466,8 @@ impl Session {
         }
     }
 
-    /// A handler lets its caller go until the answer is there. Only who knows priming events comes back.
+    /// A handler lets its caller go until the answer is there. Callers of other revisions would not know
+    /// to come back, so they are kept.
     pub(super) fn release(&mut self, key: CallKey, retry: Duration) {
         if let Some(running) = self.inbound.get(key)
             && running.lane != LaneId::MAIN
