@@ -257,6 +257,22 @@ async fn forgotten_events_are_told() {
     assert_eq!(push.message().await["method"], "notifications/tools/list_changed");
 }
 
+/// HTL-17, F11: what is told on other lanes meanwhile, however much, costs no call its reply.
+#[tokio::test]
+async fn a_loud_push_lane_ends_no_broken_stream() {
+    let rig = Rig::limited(|limits| limits.replay_events = 4).await;
+    let session = rig.open(LEGACY).await;
+    let mut events = session.post(&tool_call(1, "leave", json!({}))).await.events().await;
+    events.ends().await;
+    for id in 2..12 {
+        session.call(id, "touch", json!({})).await;
+    }
+    let mut resumed = session.resume(&events.last_id()).await.events().await;
+    rig.signals.go.notify_one();
+    assert_eq!(said(&resumed.reply(1).await), "worked on");
+    resumed.ends().await;
+}
+
 /// HTL-18: one session's events are not another's.
 #[tokio::test]
 async fn events_of_another_session_are_not_replayed() {
@@ -270,7 +286,7 @@ async fn events_of_another_session_are_not_replayed() {
     assert_eq!(events.message().await["params"]["progress"], 1.0);
 }
 
-/// HTL-5, HTL-7: a handler lets its caller go: the stream ends early, after an id and a time to come back,
+/// HTL-5, HTL-17: a handler lets its caller go: the stream ends early, after an id and a time to come back,
 /// and who comes back gets the reply.
 #[tokio::test]
 async fn a_released_caller_comes_back() {
@@ -310,7 +326,7 @@ async fn older_revisions_release_nobody() {
 async fn quiet_streams_show_signs_of_life() {
     let rig = Rig::limited(|limits| limits.keep_alive_interval = Duration::from_millis(20)).await;
     let session = rig.open(LEGACY).await;
-    let mut streams = vec![
+    let mut streams = [
         session.listen().await,
         session.post(&tool_call(1, "hold", json!({}))).await.events().await,
         rig.modern(&crate::rig::modern_tool(2, "hold", json!({}))).await.events().await,

@@ -3,7 +3,7 @@
 //! Event ids are unique in the session and name their lane, so only messages of the stream that
 //! broke are sent again. What fell out of the ring is lost, and said to be.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 
@@ -41,8 +41,10 @@ pub struct Replay {
     minted: u64,
     max_events: usize,
     max_bytes: usize,
-    /// The newest event that was forgotten, per the whole ring.
-    forgotten: u64,
+    /// The newest event that was forgotten, per lane: what crowds one lane out must not end another.
+    forgotten: HashMap<LaneId, u64>,
+    /// The same for all lanes that are not in there any more.
+    forgotten_before: u64,
 }
 
 /// What is left to send again.
@@ -58,7 +60,8 @@ impl Replay {
     /// An empty ring with its two bounds.
     #[must_use]
     pub fn new(max_events: usize, max_bytes: usize) -> Self {
-        Self { ring: VecDeque::new(), bytes: 0, minted: 0, max_events, max_bytes, forgotten: 0 }
+        let (ring, forgotten) = (VecDeque::new(), HashMap::new());
+        Self { ring, bytes: 0, minted: 0, max_events, max_bytes, forgotten, forgotten_before: 0 }
     }
 
     /// Names a place on a lane, with nothing to remember: what follows it is sent again.
@@ -75,15 +78,28 @@ impl Replay {
         while self.ring.len() > self.max_events || self.bytes > self.max_bytes {
             let Some((oldest, message)) = self.ring.pop_front() else { break };
             self.bytes -= message.len();
-            self.forgotten = oldest.number;
+            self.forgotten.insert(oldest.lane, oldest.number);
         }
+        self.bound_forgotten();
         id
+    }
+
+    /// There are at most as many lanes to tell apart as there are events.
+    fn bound_forgotten(&mut self) {
+        while self.forgotten.len() > self.max_events {
+            let Some((&lane, &number)) = self.forgotten.iter().min_by_key(|(_, number)| **number) else {
+                return;
+            };
+            self.forgotten.remove(&lane);
+            self.forgotten_before = self.forgotten_before.max(number);
+        }
     }
 
     /// What followed `last` on its own lane.
     #[must_use]
     pub fn after(&self, last: EventId) -> Resume {
-        if last.number < self.forgotten {
+        let forgotten = self.forgotten.get(&last.lane).copied().unwrap_or(self.forgotten_before);
+        if last.number < forgotten {
             return Resume::Forgotten;
         }
         let rest = self.ring.iter().filter(|(id, _)| id.lane == last.lane && id.number > last.number);
@@ -115,6 +131,26 @@ mod tests {
         assert_eq!(ring.after(first), Resume::From(vec![(third, message(3))]));
         assert_eq!(EventId::parse(&third.text()), Some(third));
         assert_eq!(EventId::parse("nonsense"), None);
+    }
+
+    /// HTL-17, HTL-18: what one lane says crowds out no other, as long as they can be told apart.
+    #[test]
+    fn a_quiet_lane_outlives_a_loud_one() {
+        let mut ring = Replay::new(2, 1000);
+        let quiet = ring.mint(LaneId(7));
+        let loud = ring.push(LaneId(1), message(1));
+        for _ in 0..5 {
+            ring.push(LaneId(1), message(1));
+        }
+        assert_eq!(ring.after(quiet), Resume::From(Vec::new()));
+        assert_eq!(ring.after(loud), Resume::Forgotten);
+        let own = ring.push(LaneId(7), message(2));
+        assert_eq!(ring.after(quiet), Resume::From(vec![(own, message(2))]));
+        for lane in 8..20 {
+            ring.push(LaneId(lane), message(1));
+        }
+        assert_eq!(ring.after(quiet), Resume::Forgotten);
+        assert!(ring.forgotten.len() <= 2);
     }
 
     #[test]
