@@ -13,6 +13,7 @@ use cardan_proto::http::headers::{self, Accepts};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
 use cardan_runtime::service::Host;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
@@ -215,6 +216,11 @@ async fn modern<H: Host>(
         let id = Some(call.id.clone());
         return Answer::on(parts.headers)
             .disagreement(id, &refusal, |requested| unsupported(requested, shared.host.config(None)));
+    }
+    if call.method == Method::SubscriptionsListen && !accepts.event_stream {
+        // It is told as events or not at all.
+        return Answer::on(parts.headers)
+            .bad(StatusCode::NOT_ACCEPTABLE, "accept must admit text/event-stream to listen");
     }
     let answer = Answer::on(parts.headers);
     Exchange::new(decoded, &shared.host, service, principal.as_ref()).answer(answer, accepts).await

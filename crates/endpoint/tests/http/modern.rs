@@ -335,6 +335,17 @@ async fn a_listen_is_acknowledged_then_told_then_ended() {
     rig.stopped().await;
 }
 
+/// HTTP-12: a listen is told as events or not at all: who takes none is told at once.
+#[tokio::test]
+async fn a_listen_needs_events() {
+    let rig = Rig::start().await;
+    let message = listen_to_tools(1);
+    let headers = modern_headers(&message);
+    let mut headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    headers.push(("Accept", "application/json"));
+    assert_eq!(rig.post(&headers, &message).await.answer().await.status(), 406);
+}
+
 /// HTM-16: closing a listen's stream ends it; others go on.
 #[tokio::test]
 async fn listens_are_independent() {
