@@ -1,11 +1,15 @@
 //! Who may come in: hosts, origins, tokens, media types, sizes, and the order in which they are judged.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use cardan_proto::http::ingress::AcceptRule;
+use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use serde_json::json;
 
 use crate::rig::{JSON, LEGACY, MODERN, Rig, STREAM, initialize, modern_headers, modern_tool};
+use crate::wire::Headers;
 
 /// Every route, with the method it has.
 const ROUTES: [(&str, &str); 7] = [
@@ -61,6 +65,16 @@ async fn a_name_in_the_target_must_agree() {
     ] {
         let head = rig.send("PUT", &target, &[("Host", host)], b"").await.head().await;
         assert_eq!(head.status, want, "{target} as {host}");
+    }
+}
+
+/// HTTP-4, T1: a server that binds beyond the loopback address must say by which names it goes.
+#[test]
+fn a_public_address_needs_names() {
+    for address in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))] {
+        let bound = |hosts: &[&str]| Allow::bound::<&str, &str>(address, Ports::Any, hosts, &[]);
+        assert!(bound(&[]).is_err() && bound(&["0.0.0.0"]).is_err(), "{address}");
+        assert!(bound(&["mcp.example"]).is_ok());
     }
 }
 
@@ -178,7 +192,7 @@ async fn tokens_are_judged_on_every_route() {
     assert_eq!(rig.post(&headers, &message).await.answer().await.status(), 200);
 }
 
-/// HTTP-2, HTL-28: of several things that are wrong, the earliest check speaks: host and origin, method,
+/// HTTP-2, HTTP-5: of several things that are wrong, the earliest check speaks: host and origin, method,
 /// token, size, media types, JSON, shape, era.
 #[tokio::test]
 async fn checks_come_in_their_order() {
@@ -188,7 +202,7 @@ async fn checks_come_in_their_order() {
     let large = "x".repeat(600);
     let bad_shape = "{}";
     // Each row mends the first thing that is wrong in the row before.
-    let table: [(&str, &[(&str, &str)], &str, u16); 9] = [
+    let table: [(&str, Headers<'_>, &str, u16); 9] = [
         ("PUT", &[("Origin", "null"), ("Accept", "text/html")], &large, 403),
         ("PUT", &[("Accept", "text/html")], &large, 405),
         ("POST", &[("Accept", "text/html")], &large, 401),

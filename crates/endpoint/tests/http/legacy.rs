@@ -132,7 +132,7 @@ async fn what_cannot_be_accepted_gets_an_error_status() {
     assert!(answer.json()["id"].is_null());
 }
 
-/// HTTP-12, HTL-3: faults of legacy calls are ordinary answers with 200.
+/// HTTP-12: faults of legacy calls are ordinary answers with 200.
 #[tokio::test]
 async fn faults_are_answers() {
     let rig = Rig::start().await;
@@ -314,7 +314,7 @@ async fn batches_are_of_one_revision() {
     assert_eq!(answer.status(), 400);
 }
 
-/// HTL-30, SEC-6, HTTP-5: every request is judged by its token, and a session serves nobody but the one who
+/// T10, HTL-30, SEC-6, HTTP-5: every request is judged by its token, and a session serves nobody but the one who
 /// opened it: not others who know its id, not for reading, not for ending.
 #[tokio::test]
 async fn a_session_belongs_to_its_principal() {
@@ -333,6 +333,12 @@ async fn a_session_belongs_to_its_principal() {
             assert_eq!(answer.status(), want, "{method} {authorization}");
         }
     }
+    // Whose it is, or whether it is at all, is not told.
+    let bob = ("Authorization", "Bearer bob");
+    let other = rig.post(&[named, bob], &call(1, "ping")).await.answer().await;
+    let unknown = [("Mcp-Session-Id", "AAAAAAAAAAAAAAAAAAAAAA"), bob];
+    let unknown = rig.post(&unknown, &call(1, "ping")).await.answer().await;
+    assert_eq!((other.status(), &other.body), (unknown.status(), &unknown.body));
     let answer = rig.post(&[named], &call(1, "ping")).await.answer().await;
     assert_eq!(answer.status(), 401);
     assert!(answer.header("www-authenticate").contains("resource_metadata=\"https://auth.example/meta\""));

@@ -14,7 +14,7 @@ async fn post(rig: &Rig, arguments: Value, mirrored: &[(&str, &str)]) -> crate::
     rig.post(&headers, &message).await.answer().await
 }
 
-/// XMH-1, XMH-2, XMH-3, XMH-4, XMH-22: the annotations are shown to clients as they were made, `Method` among
+/// XMH-1, XMH-22: the annotations are shown to clients as they were made, `Method` among
 /// them.
 #[tokio::test]
 async fn annotations_are_shown() {
@@ -79,7 +79,7 @@ async fn what_differs_is_refused() {
     }
 }
 
-/// XMH-20: the legacy era knows nothing of it.
+/// XMH-14: that is of the modern era alone; legacy calls mirror nothing.
 #[tokio::test]
 async fn legacy_calls_need_no_mirror() {
     let rig = Rig::start().await;

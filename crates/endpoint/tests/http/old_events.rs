@@ -65,7 +65,7 @@ async fn notes_come_on_the_stream() {
     old.post(&tool_call(1, "steps", json!({}))).await;
     assert_eq!(old.events.message().await["params"]["progress"], 1.0);
     old.post(&tool_call(2, "touch", json!({}))).await;
-    let mut seen = vec![old.events.message().await, old.events.message().await];
+    let mut seen = [old.events.message().await, old.events.message().await];
     seen.sort_by_key(|message| message["id"].as_i64());
     assert_eq!(seen[0]["method"], "notifications/tools/list_changed");
     assert_eq!(seen[1]["id"], 2);
@@ -100,7 +100,7 @@ async fn unknown_streams_are_told() {
     }
 }
 
-/// HTL-8, SSE0-8: the session ends with its stream: what runs is dropped, and its address is gone.
+/// SSE0-8, F28: the session ends with its stream: what runs is dropped, and its address is gone.
 #[tokio::test]
 async fn the_session_ends_with_its_stream() {
     let rig = Rig::start().await;
@@ -188,14 +188,19 @@ async fn a_name_must_fit_an_address() {
     old.events.reply(0).await;
 }
 
-/// T19: streams are bounded.
+/// T23, F28: streams are bounded, and one that its client left makes room.
 #[tokio::test]
 async fn streams_are_bounded() {
     let rig = Rig::limited(|limits| limits.sessions = 1).await;
-    let old = Old::open(&rig, &[]).await;
+    let mut old = Old::open(&rig, &[]).await;
+    old.shake_hands().await;
+    old.post(&tool_call(1, "hold", json!({}))).await;
+    rig.signals.expect(Step::Entered).await;
     let answer = rig.ask("GET", "/sse", &[STREAM], b"").await;
     assert!(matches!(answer.status(), 409 | 503), "{answer:?}");
     drop(old);
+    rig.signals.expect(Step::Dropped).await;
+    Old::open(&rig, &[]).await.shake_hands().await;
 }
 
 /// SSE0-7: an endpoint may go without the old transport.

@@ -102,7 +102,7 @@ async fn connections_are_bounded() {
     assert_eq!(second.answer().await.status(), 200);
 }
 
-/// S0-83, F12: when the server stops, what runs is finished and told, in both eras and whether or not the
+/// F12, S1-30: when the server stops, what runs is finished and told, in both eras and whether or not the
 /// stream has begun; nobody new is let in, and push lanes end.
 #[tokio::test]
 async fn what_runs_is_finished_before_the_end() {
@@ -157,7 +157,7 @@ async fn a_new_server_knows_no_old_session() {
     assert_eq!(answer.status(), 404);
 }
 
-/// HTM-16: a connection that is shut for writing has not gone away: the answer is still sent.
+/// F11, S1-21: a body that breaks off is no call, even if what came of it is one.
 #[tokio::test]
 async fn a_body_that_breaks_off_runs_nothing() {
     let rig = Rig::start().await;

@@ -139,8 +139,7 @@ struct Mirrored {
 /// A server with every tool that the tests need.
 pub(crate) fn builder(limits: Limits) -> (Builder, Signals) {
     let signals = Signals::new();
-    let (hold, steps, leave, late) = (signals.clone(), signals.clone(), signals.clone(), signals.clone());
-    let (flood, noted) = (signals.clone(), signals.clone());
+    let noted = signals.clone();
     let builder = Server::builder("tested", "1")
         .limits(limits)
         .logging()
@@ -169,7 +168,15 @@ pub(crate) fn builder(limits: Limits) -> (Builder, Signals) {
                 ElicitAction::Accept => format!("{:?}", answer.content),
                 _ => "nobody".to_owned(),
             })
-        })
+        });
+    (with_held_tools(builder, &signals), signals)
+}
+
+/// Tools that wait to be let go.
+fn with_held_tools(builder: Builder, signals: &Signals) -> Builder {
+    let (hold, steps, leave) = (signals.clone(), signals.clone(), signals.clone());
+    let (late, flood) = (signals.clone(), signals.clone());
+    builder
         .tool("hold", "waits until it is let go", move || {
             let signals = hold.clone();
             async move {
@@ -221,8 +228,7 @@ pub(crate) fn builder(limits: Limits) -> (Builder, Signals) {
                 guard.finish();
                 "worked on"
             }
-        });
-    (builder, signals)
+        })
 }
 
 /// A server that listens.

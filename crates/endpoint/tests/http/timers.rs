@@ -47,12 +47,11 @@ impl Inside {
         if !session.is_empty() {
             request = request.header("mcp-session-id", session);
         }
-        if let Some(message) = message.filter(|message| !message["params"]["_meta"].is_null()) {
-            if session.is_empty() {
-                for (name, value) in modern_headers(message) {
-                    request = request.header(name, value);
-                }
-            }
+        let modern = message.filter(|_| session.is_empty()).map(modern_headers).unwrap_or_default();
+        for (name, value) in
+            modern.iter().filter(|_| message.is_some_and(|message| message["method"] != "initialize"))
+        {
+            request = request.header(*name, value);
         }
         let body = message.map(Value::to_string).unwrap_or_default();
         self.endpoint.answer(request.body(Full::new(Bytes::from(body))).unwrap()).await
@@ -76,7 +75,7 @@ impl Inside {
     }
 }
 
-/// SEC-5: a session that nobody uses is forgotten after its time, and not before.
+/// F28, SEC-5: a session that nobody uses is forgotten after its time, and not before.
 #[tokio::test(start_paused = true)]
 async fn an_idle_session_is_forgotten() {
     let inside = Inside::new(|_| {});
@@ -91,7 +90,7 @@ async fn an_idle_session_is_forgotten() {
     assert_eq!(inside.ping(&used).await, 200);
 }
 
-/// SEC-5: a client that says no more than `initialize` is forgotten much sooner.
+/// T23, F28: a client that says no more than `initialize` is forgotten much sooner.
 #[tokio::test(start_paused = true)]
 async fn an_unfinished_handshake_is_forgotten() {
     let inside = Inside::new(|_| {});
@@ -104,7 +103,7 @@ async fn an_unfinished_handshake_is_forgotten() {
     assert_eq!(inside.ping(&opened).await, 200);
 }
 
-/// S1-24: a running call keeps its session however long it takes, also when its client has gone; then the
+/// F29, S1-24: a running call keeps its session however long it takes, also when its client has gone; then the
 /// time begins.
 #[tokio::test(start_paused = true)]
 async fn a_running_call_keeps_its_session() {
@@ -129,7 +128,7 @@ async fn a_running_call_keeps_its_session() {
     assert_eq!(inside.ping(&session).await, 404);
 }
 
-/// S1-24: so does a reader of the push lane, also before the handshake is finished.
+/// F29: so does a reader of the push lane, also before the handshake is finished.
 #[tokio::test(start_paused = true)]
 async fn an_open_push_lane_keeps_its_session() {
     let inside = Inside::new(|_| {});
@@ -237,7 +236,7 @@ async fn slow_bodies_are_refused() {
     }
 }
 
-/// T19: sessions are bounded; one more is told to come later, and does when others have gone.
+/// T23, T19: sessions are bounded; one more is told to come later, and does when others have gone.
 #[tokio::test(start_paused = true)]
 async fn sessions_are_bounded() {
     let inside = Inside::new(|limits| limits.sessions = 16);
