@@ -44,7 +44,8 @@ impl Drop for Serving {
 /// S1-37, S2-11: a client on Node's own WebSocket, without any SDK, is served in both eras.
 #[test]
 fn s1_37_node_is_served_in_both_eras() {
-    let probe = Command::new("node").args(["--experimental-websocket", "-e", "new WebSocket('ws://[::1]:1')"]);
+    let probe =
+        Command::new("node").args(["--experimental-websocket", "-e", "new WebSocket('ws://[::1]:1')"]);
     let has_socket = { probe }.stderr(Stdio::null()).status().is_ok_and(|status| status.code() != Some(9));
     if !has_socket {
         assert!(std::env::var_os("CARDAN_PEERS").is_none(), "Node with a WebSocket is required");

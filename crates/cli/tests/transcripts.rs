@@ -32,10 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What is sent last: its answer shows that nothing else was on the way.
 const SENTINEL: &str = r#"{"jsonrpc":"2.0","id":"sentinel","method":"no/such","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
+/// Sends a frame.
+type Say = Box<dyn FnMut(&str)>;
+
 /// One end of a conversation with the demo server.
 struct Line {
     /// Sends a frame.
-    say: Option<Box<dyn FnMut(&str)>>,
+    say: Option<Say>,
     lines: mpsc::Receiver<String>,
     /// Ends our direction.
     close: Box<dyn FnOnce()>,

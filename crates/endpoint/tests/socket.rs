@@ -130,7 +130,10 @@ async fn t3_the_token_comes_before_the_upgrade() {
     let serving = serve(Limits::DEFAULT, |options| options.verify(verify)).await;
     for change in [&[][..], &[("Authorization", "Bearer bad")]] {
         let answer = serving.ask(&handshake(change)).await;
-        assert!(answer.starts_with("http/1.1 401 ") && answer.contains("www-authenticate: bearer"), "{answer}");
+        assert!(
+            answer.starts_with("http/1.1 401 ") && answer.contains("www-authenticate: bearer"),
+            "{answer}"
+        );
     }
     let error = dial(&serving.url(), &Dial::new(&Limits::DEFAULT)).await.unwrap_err();
     assert!(matches!(&error, DialError::Refused { status, .. } if status.as_u16() == 401), "{error}");

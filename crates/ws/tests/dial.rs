@@ -50,7 +50,9 @@ async fn answered<S: AsyncRead + AsyncWrite + Unpin>(
 fn switching(head: &[String], more: &str) -> String {
     let key = value(head, "sec-websocket-key").unwrap();
     let accept = key::accept(&key);
-    format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n{more}\r\n")
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n{more}\r\n"
+    )
 }
 
 fn value(head: &[String], name: &str) -> Option<String> {
@@ -101,15 +103,16 @@ async fn s1_38_answers_are_not_taken_on_trust() {
         served.await.unwrap();
         error
     };
-    let refused = |_: &[String]| {
-        "HTTP/1.1 403 Forbidden\r\nContent-Length: 14\r\n\r\n\x1b[31mnot you\r\n".to_owned()
-    };
+    let refused =
+        |_: &[String]| "HTTP/1.1 403 Forbidden\r\nContent-Length: 14\r\n\r\n\x1b[31mnot you\r\n".to_owned();
     let error = dialled(refused).await;
     let DialError::Refused { status, body, .. } = &error else { panic!("{error}") };
     assert_eq!((status.as_u16(), &**body), (403, "\u{fffd}[31mnot you"));
 
     let error = dialled(|head| switching(head, "Sec-WebSocket-Protocol: soap\r\n")).await;
-    assert!(matches!(&error, DialError::Unagreed { why: Unagreed::Subprotocol(name), .. } if &**name == "soap"));
+    assert!(
+        matches!(&error, DialError::Unagreed { why: Unagreed::Subprotocol(name), .. } if &**name == "soap")
+    );
 
     let error = dialled(|head| switching(head, "Sec-WebSocket-Extensions: permessage-deflate\r\n")).await;
     assert!(matches!(error, DialError::Unagreed { why: Unagreed::Extension, .. }), "{error}");

@@ -60,7 +60,9 @@ fn text(bytes: &'static str) -> Outgoing {
 async fn s2_11_messages_are_text_frames() {
     let (mut link, mut stranger) = pair(&Limits::DEFAULT);
     stranger.send(Message::text("{\"a\":1}")).await.unwrap();
-    assert!(matches!(receive(&mut link).await, Received::Frame { lane: LaneId::MAIN, bytes } if bytes == "{\"a\":1}"));
+    assert!(
+        matches!(receive(&mut link).await, Received::Frame { lane: LaneId::MAIN, bytes } if bytes == "{\"a\":1}")
+    );
     link.put(LaneId::MAIN, &text("{\"b\":2}"));
     poll_fn(|cx| link.poll_flush(cx)).await.unwrap();
     assert_eq!(stranger.next().await.unwrap().unwrap().as_text(), Some("{\"b\":2}"));
@@ -85,7 +87,10 @@ async fn s1_47_a_close_frame_is_the_cause() {
     let (mut link, mut stranger) = pair(&Limits::DEFAULT);
     stranger.send(Message::close(None, "")).await.unwrap();
     let received = receive(&mut link).await;
-    assert!(matches!(received, Received::Ended(Cause::Closed { code: CloseCode::Absent, .. })), "{received:?}");
+    assert!(
+        matches!(received, Received::Ended(Cause::Closed { code: CloseCode::Absent, .. })),
+        "{received:?}"
+    );
 }
 
 /// S1-47: why we end the link is what the peer reads, cut to what a frame holds.
@@ -123,9 +128,8 @@ async fn s1_47_violations_have_codes() {
         frame.extend_from_slice(payload);
         frame
     };
-    let fragments: Vec<u8> = (0..12)
-        .flat_map(|n| masked(if n == 0 { 0x01 } else { 0x00 }, &[b'x'; 100]))
-        .collect();
+    let fragments: Vec<u8> =
+        (0..12).flat_map(|n| masked(if n == 0 { 0x01 } else { 0x00 }, &[b'x'; 100])).collect();
     let table = [
         ("binary", masked(0x82, b"\x01\x02"), Rule::Binary, 1003),
         ("not UTF-8", masked(0x81, b"\xff\xfe"), Rule::NotUtf8, 1007),
@@ -141,7 +145,10 @@ async fn s1_47_violations_have_codes() {
         let mut link = WsLink::server(ours, &limits);
         theirs.write_all(&bytes).await.unwrap();
         let broken = receive(&mut link).await;
-        assert!(matches!(&broken, Received::Broken { violation, .. } if violation.rule == rule), "{what}: {broken:?}");
+        assert!(
+            matches!(&broken, Received::Broken { violation, .. } if violation.rule == rule),
+            "{what}: {broken:?}"
+        );
         let Received::Ended(cause) = receive(&mut link).await else { panic!("{what}: not the end") };
         assert_eq!(cause, Cause::Violated(rule), "{what}");
         let told = closed_with(layer::client(theirs, &limits));
