@@ -96,6 +96,7 @@ impl CallError {
             Self::Unverified(_) => "list again; if it still differs, do not trust it",
             Self::Unchecked(_) => "call without the check, or report the schema to the server's author",
             Self::Refused(Refusal::Capability(_)) => "the server does not offer this; see its capabilities",
+            Self::Refused(Refusal::NoPushes) => "ask for what you want to know when you want to know it",
             Self::Refused(Refusal::NotInRevision(_)) => "the settled revision has no such method",
             Self::Refused(_) => "wait for calls in flight, then call again",
         }

@@ -97,6 +97,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         let inbox = Arc::new(Inbox::new(config.limits.calls_outbound + config.limits.notes_queued));
         let peer = Peer::new(Arc::clone(&inbox));
         let mut session = Session::new(Arc::clone(&config), Moment::ZERO);
+        session.carried_by(link.abilities());
         session.handle(Moment::ZERO, Input::Local(Command::Open));
         let driver = Self {
             link,
@@ -366,6 +367,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         let queued = self.link.queued();
         self.session.departed(self.link.departed());
         self.session.received(self.link.received_bytes());
+        self.session.carried_by(self.link.abilities());
         let limits = &self.config.limits;
         if queued == 0 {
             self.stalled_since = None;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cardan_proto::era::Revision;
 use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
 use cardan_proto::jsonrpc::id::CallId;
-use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Abilities, Cause, Delivery, Departed, LaneId, Outgoing};
 
 /// One live attachment to a peer.
 ///
@@ -28,7 +28,8 @@ pub trait Link: Send + 'static {
         self.put(frame, lane, message);
     }
 
-    /// Takes back a message that was put and, by [`Link::departed`], has not begun to leave.
+    /// Takes back a message that was put and, by [`Link::departed`], has not begun to leave. Where closing a lane
+    /// cancels, closes the lane of the call that was put as this message, however far it has come.
     fn retract(&mut self, frame: u64) {
         let _ = frame;
     }
@@ -53,6 +54,11 @@ pub trait Link: Send + 'static {
     /// How far it has come with the messages. A link that keeps them in order and gives none back answers
     /// [`Departed::through`] the last one that it has written.
     fn departed(&self) -> Departed;
+
+    /// What it can do beside moving frames. Asked again every turn: a link may learn it.
+    fn abilities(&self) -> Abilities {
+        Abilities::STREAM
+    }
 
     /// How many bytes were read so far, whether or not they are a message yet. Zero: it does not tell.
     fn received_bytes(&self) -> u64 {

@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, EraChoice, Role};
-use cardan_proto::session::event::{CallOptions, Cause, Delivery, Event, Outcome};
+use cardan_proto::session::event::{
+    Abilities, CallOptions, Cancel, Cause, Delivery, Departed, Event, LaneId, Outcome, Outgoing,
+};
 use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::lines::Lines;
+use cardan_runtime::link::{Link, Received};
 use cardan_runtime::peer::{CallHandle, Peer};
 use cardan_runtime::service::Service;
 use serde_json::Value;
@@ -35,8 +38,11 @@ impl Service for Herald {
             self.ready.notify_one();
         }
     }
+}
 
-    fn note(&self, _note: Note) {}
+fn config(era: EraChoice) -> Config {
+    let identity = Bytes::from_static(br#"{"name":"t","version":"1"}"#);
+    Config { era, ..Config::new(Role::Client, identity, Bytes::from_static(b"{}")) }
 }
 
 /// A client with an open session, and the far end, which reads when it is told to.
@@ -50,13 +56,7 @@ impl Scene {
     async fn new(limits: Limits) -> Self {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (reader, writer) = tokio::io::split(ours);
-        let mut config = Config::new(
-            Role::Client,
-            Bytes::from_static(br#"{"name":"t","version":"1"}"#),
-            Bytes::from_static(b"{}"),
-        );
-        config.era = EraChoice::Legacy;
-        config.limits = limits.clone();
+        let config = Config { limits: limits.clone(), ..config(EraChoice::Legacy) };
         let herald = Arc::new(Herald::default());
         let link = Lines::new(reader, writer, &limits);
         let (driver, peer) = Driver::new(link, Arc::clone(&herald), Arc::new(config));
@@ -164,4 +164,68 @@ async fn s0_76_a_dropped_note_does_not_shift_the_count() {
         assert!(matches!(outcome, Outcome::Lost { delivery: Delivery::Unknown, .. }), "{outcome:?}");
     }
     scene.driver.await.unwrap();
+}
+
+/// A link on which closing a lane cancels.
+struct Closing<L> {
+    link: L,
+    closed: Arc<Mutex<Vec<u64>>>,
+}
+
+impl<L: Link> Link for Closing<L> {
+    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        self.link.poll_recv(cx)
+    }
+
+    fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        self.link.put(frame, lane, message);
+    }
+
+    fn retract(&mut self, frame: u64) {
+        self.closed.lock().unwrap().push(frame);
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.link.poll_flush(cx)
+    }
+
+    fn queued(&self) -> usize {
+        self.link.queued()
+    }
+
+    fn departed(&self) -> Departed {
+        Departed::through(self.link.departed().in_order)
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { cancel: Cancel::ByClosing, ..Abilities::STREAM }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
+        self.link.poll_close(cx, cause)
+    }
+}
+
+/// S0-4: the driver learns from the link what it can do.
+#[tokio::test(start_paused = true)]
+async fn s0_4_the_link_says_what_it_can() {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    let (reader, writer) = tokio::io::split(ours);
+    let closed = Arc::new(Mutex::new(Vec::new()));
+    let link = Closing { link: Lines::new(reader, writer, &Limits::DEFAULT), closed: Arc::clone(&closed) };
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), Arc::new(config(EraChoice::Modern)));
+    let driver = tokio::spawn(driver);
+    let mut scene = Scene { peer, driver, far: BufReader::new(theirs).lines() };
+    assert_eq!(scene.read().await["method"], "server/discover");
+    let found = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}"#;
+    scene.far.get_mut().write_all(format!("{found}\n").as_bytes()).await.unwrap();
+    herald.ready.notified().await;
+    let call = scene.call(1);
+    assert_eq!(scene.read().await["id"], 2);
+    call.cancel("enough");
+    assert!(matches!(call.await, Outcome::Cancelled { delivery: Delivery::Unknown, .. }));
+    assert_eq!(*closed.lock().unwrap(), [2]);
+    let _next = scene.call(1);
+    assert_eq!(scene.read().await["id"], 3, "no note in between");
 }

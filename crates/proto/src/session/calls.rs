@@ -71,6 +71,9 @@ impl Session {
         if foreign || !shaken.revision.has(&new.method) {
             return Some(Refusal::NotInRevision(shaken.revision));
         }
+        if !self.carrier.pushes() {
+            return Some(Refusal::NoPushes);
+        }
         if new.method == Method::Ping {
             return None;
         }
@@ -436,7 +439,7 @@ impl Session {
         // A modern server has nothing to tell but what belongs to a call or a listen.
         let revision = match self.config.role {
             Role::Client => self.revision,
-            Role::Server => self.ready_peer().map(|shaken| shaken.revision),
+            Role::Server => self.ready_peer().filter(|_| self.carrier.pushes()).map(|shaken| shaken.revision),
         };
         if self.state == State::Ready && revision.is_some_and(|revision| revision.has(&method)) {
             self.send_note(LaneId::MAIN, method, params);

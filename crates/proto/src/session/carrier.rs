@@ -3,6 +3,7 @@
 use super::Session;
 use super::event::{Delivery, Output, Stage};
 use super::tables::Pending;
+use crate::era::Era;
 use crate::method::Method;
 
 /// When a message is written.
@@ -40,9 +41,42 @@ impl Departed {
     }
 }
 
+/// What a link can do beside moving frames, as far as the protocol depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// How a call in flight is given up.
+    pub cancel: Cancel,
+    /// Whether a server can send what belongs to no call.
+    pub pushes: Pushes,
+}
+
+/// How a call in flight is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// By a note.
+    ByNote,
+    /// Modern calls by closing their lane, and without a note; legacy ones by a note all the same.
+    ByClosing,
+}
+
+/// Whether a server can send what belongs to no call: notes of changes and logs, and calls of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushes {
+    /// It can.
+    Carried,
+    /// There is no lane for it.
+    Absent,
+}
+
+impl Abilities {
+    /// Of one stream each way: stdio, sockets, WebSocket.
+    pub const STREAM: Self = Self { cancel: Cancel::ByNote, pushes: Pushes::Carried };
+}
+
 /// The link's side of a session.
 #[derive(Debug)]
 pub(super) struct Carrier {
+    abilities: Abilities,
     /// Frames that we sent.
     sent: u64,
     departed: Departed,
@@ -63,7 +97,14 @@ enum Link {
 
 impl Default for Carrier {
     fn default() -> Self {
-        Self { sent: 0, departed: Departed::through(0), framed_bytes: 0, received_bytes: 0, link: Link::Up }
+        Self {
+            abilities: Abilities::STREAM,
+            sent: 0,
+            departed: Departed::through(0),
+            framed_bytes: 0,
+            received_bytes: 0,
+            link: Link::Up,
+        }
     }
 }
 
@@ -81,6 +122,15 @@ impl Carrier {
     /// What arrived on this link so far.
     pub(super) fn arrived_bytes(&self) -> u64 {
         self.framed_bytes.max(self.received_bytes)
+    }
+
+    pub(super) fn pushes(&self) -> bool {
+        self.abilities.pushes == Pushes::Carried
+    }
+
+    /// The same for a new link of the same kind.
+    pub(super) fn renewed(&self) -> Self {
+        Self { abilities: self.abilities, ..Self::default() }
     }
 
     pub(super) fn lost(&mut self) {
@@ -103,6 +153,11 @@ impl Carrier {
 }
 
 impl Session {
+    /// What the link can do. May change as the link learns it.
+    pub fn carried_by(&mut self, abilities: Abilities) {
+        self.carrier.abilities = abilities;
+    }
+
     /// How many of our frames the link has written in full, all in order.
     pub fn written(&mut self, frames: u64) {
         self.departed(Departed::through(frames));
@@ -124,17 +179,23 @@ impl Session {
     }
 
     /// Gives up a call on the wire. One that has not begun to leave never does, and the peer need not hear
-    /// of it; else the peer is told.
+    /// of it; else the peer is told, in the way of the link.
     pub(super) fn call_off(&mut self, id: i64, pending: &Pending, reason: &str) -> Delivery {
-        let held = pending.frame.filter(|_| self.state.is_live() && self.carrier.holds(pending));
-        let Some(frame) = held else {
+        let delivery = self.delivery(pending);
+        let unsent = self.carrier.holds(pending);
+        let modern = pending.revision.is_some_and(|revision| revision.era() == Era::Modern);
+        let by_closing = modern && self.carrier.abilities.cancel == Cancel::ByClosing;
+        if !unsent && !by_closing {
             self.send_cancel(id, reason);
-            return self.delivery(pending);
-        };
-        self.out.push_back(Output::Retract { frame });
-        match self.delivery(pending) {
-            Delivery::Sent => Delivery::Sent,
-            Delivery::NotSent | Delivery::Unknown => Delivery::NotSent,
+            return delivery;
+        }
+        // What could not be said has no number, and what the peer refused is not there to be taken back.
+        if let Some(frame) = pending.frame.filter(|frame| self.state.is_live() && *frame > 0) {
+            self.out.push_back(Output::Retract { frame });
+        }
+        match delivery {
+            Delivery::Unknown if unsent => Delivery::NotSent,
+            known => known,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use super::carrier::{Departed, Turn};
+pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Turn};
 pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
@@ -348,7 +348,8 @@ pub enum Output {
         /// When to come back.
         retry: Duration,
     },
-    /// Take this message back: it has not begun to leave, and nobody wants it any more.
+    /// Nobody wants this message any more. Where it has not begun to leave, it never does; and where closing
+    /// a lane cancels, the lane of the call that it is is closed.
     Retract {
         /// Its number.
         frame: u64,

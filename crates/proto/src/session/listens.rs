@@ -199,7 +199,7 @@ impl Session {
         for (id, lane) in matching {
             self.send_note(lane, change.method(), Some(tagged(&id, &change_params(change))));
         }
-        if self.ready_peer().is_some() && self.announces(change) {
+        if self.carrier.pushes() && self.ready_peer().is_some() && self.announces(change) {
             let params = change_params(change);
             let params = (params != json!({})).then(|| Bytes::from(params.to_string()));
             self.send_note(LaneId::MAIN, change.method(), params);
@@ -262,6 +262,9 @@ impl Session {
         }
         if revision.has(&Method::SubscriptionsListen) {
             return self.listen_modern(ticket, interest, revision);
+        }
+        if !self.carrier.pushes() {
+            return self.settle(ticket, Outcome::Refused(Refusal::NoPushes));
         }
         if !interest.uris.is_empty()
             && let Some(lacking) = self.server.lacks(&Method::ResourcesSubscribe)

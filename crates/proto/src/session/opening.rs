@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::Session;
-use super::carrier::Carrier;
 use super::config::{EraChoice, Role};
 use super::event::{CallOptions, Cause, Event, LaneId};
 use super::state::State;
@@ -55,7 +54,7 @@ impl Session {
     /// A new link is a new peer until it shows otherwise. Only ids and findings go on.
     fn forget_peer(&mut self) {
         self.opening = Opening::default();
-        self.carrier = Carrier::default();
+        self.carrier = self.carrier.renewed();
         (self.revision, self.shaken) = (None, None);
         self.noise = 0;
         match self.config.role {

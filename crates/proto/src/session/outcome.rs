@@ -130,6 +130,8 @@ pub enum Refusal {
     Params,
     /// Too many bytes wait to be written.
     Backlog,
+    /// The answer would come outside of any call, and the link has no lane for that.
+    NoPushes,
     /// The dialect cannot say this.
     NotInDialect(&'static str),
 }
@@ -143,6 +145,7 @@ impl fmt::Display for Refusal {
             Self::NotInRevision(revision) => write!(f, "revision {revision} has no such method"),
             Self::Params => f.write_str("the params are not a JSON object"),
             Self::Backlog => f.write_str("the peer does not keep up with what was sent before"),
+            Self::NoPushes => f.write_str("the link carries nothing outside of calls"),
             Self::NotInDialect(why) => write!(f, "the peer's dialect cannot say this: {why}"),
         }
     }

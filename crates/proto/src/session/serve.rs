@@ -386,6 +386,7 @@ impl Session {
             Some(running) if running.revision.era() == Era::Modern => (running.lane, running.log_level),
             Some(running) => (running.lane, self.legacy_level()),
             None if key.is_some() => return,
+            None if !self.carrier.pushes() => return,
             None => (LaneId::MAIN, self.legacy_level().filter(|_| self.shaken.is_some())),
         };
         if wanted.is_some_and(|wanted| level >= wanted)

@@ -1,0 +1,75 @@
+//! S0-4: what a session does differently over links that can do different things.
+
+#![allow(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
+
+mod common;
+
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{
+    Abilities, CallOptions, Cancel, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Pushes,
+    Refusal, Ticket,
+};
+use common::*;
+use serde_json::json;
+
+const CLOSING: Abilities = Abilities { cancel: Cancel::ByClosing, ..Abilities::STREAM };
+const NO_PUSHES: Abilities = Abilities { pushes: Pushes::Absent, ..Abilities::STREAM };
+
+/// S0-4: where closing a lane cancels, the lane is closed and no note is sent; a legacy call still gets its note.
+#[test]
+fn s0_4_a_link_says_how_calls_are_cancelled() {
+    let mut client = Bench::modern_client();
+    client.session.carried_by(CLOSING);
+    client.call_tool(1);
+    client.sent();
+    client.local(Command::Cancel { ticket: Ticket(1), reason: "enough".into() });
+    assert_eq!((client.retracted.len(), client.sent().len()), (1, 0));
+    let outcome = client.outcome();
+    assert!(matches!(outcome, Outcome::Cancelled { delivery: Delivery::Unknown, .. }), "{outcome:?}");
+    client.call_tool(2);
+    client.sent();
+    client.secs(30);
+    assert!(matches!(client.outcome(), Outcome::TimedOut { delivery: Delivery::Unknown, .. }));
+    assert_eq!((client.retracted.len(), client.sent().len()), (2, 0));
+
+    let mut client = Bench::legacy_client("2025-11-25");
+    client.session.carried_by(CLOSING);
+    client.call_tool(1);
+    client.sent();
+    client.local(Command::Cancel { ticket: Ticket(1), reason: "enough".into() });
+    assert_eq!(client.one()["method"], "notifications/cancelled");
+    assert!(client.retracted.is_empty());
+}
+
+/// S0-4: who cannot hear of changes is told so, instead of listening for ever; the modern listen is a call.
+#[test]
+fn s0_4_a_link_without_pushes_refuses_legacy_listens() {
+    let interest = || Interest { tools: true, ..Interest::default() };
+    let mut client = Bench::legacy_client("2025-11-25");
+    client.session.carried_by(NO_PUSHES);
+    client.local(Command::Listen { ticket: Ticket(1), interest: interest() });
+    assert_eq!(client.outcome(), Outcome::Refused(Refusal::NoPushes));
+
+    let mut client = Bench::modern_client();
+    client.session.carried_by(NO_PUSHES);
+    client.local(Command::Listen { ticket: Ticket(1), interest: interest() });
+    assert_eq!(client.one()["method"], "subscriptions/listen");
+}
+
+/// S0-4: a server without a lane for pushes keeps to itself what belongs to no call.
+#[test]
+fn s0_4_a_link_without_pushes_carries_nothing_outside_calls() {
+    for (abilities, pushed) in [(Abilities::STREAM, 2), (NO_PUSHES, 0)] {
+        let mut server = Bench::legacy_server("2025-11-25", json!({"roots": {}}));
+        server.session.carried_by(abilities);
+        server.local(Command::Change(Change::Tools));
+        let params = r#"{"level":"error","data":"x"}"#.into();
+        server.local(Command::Log { key: None, level: LogLevel::Error, params });
+        assert_eq!(server.sent().len(), pushed, "{abilities:?}");
+    }
+    let mut server = Bench::legacy_server("2025-11-25", json!({"roots": {}}));
+    server.session.carried_by(NO_PUSHES);
+    let (ticket, options) = (Ticket(1), CallOptions::default());
+    server.local(Command::Call(NewCall { ticket, method: Method::RootsList, params: None, options }));
+    assert_eq!(server.outcome(), Outcome::Refused(Refusal::NoPushes));
+}
