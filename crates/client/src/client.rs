@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardan_proto::era::Era;
+use cardan_proto::finding::Strictness;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::{CompleteParams, CompleteResult};
+use cardan_proto::model::content::keep_sound_icons;
 use cardan_proto::model::prompt::{GetPromptParams, GetPromptResult};
 use cardan_proto::model::raw::{Raw, RawObject};
 use cardan_proto::model::resource::{ReadResourceParams, ReadResourceResult};
 use cardan_proto::model::tool::{CallToolParams, CallToolResult};
+use cardan_proto::model::uri;
 use cardan_proto::model::{
     Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool,
@@ -155,8 +158,12 @@ impl Client {
         Ok(Call::new(self.peer.call(Method::ToolsCall, Some(params), options)))
     }
 
-    /// Reads a resource.
+    /// Reads a resource. Its address comes from the server or from further away, so it is looked at before it
+    /// is used; lenient clients pass on what servers list.
     pub async fn read(&self, uri: &str) -> Result<ReadResourceResult, CallError> {
+        if self.config.strictness != Strictness::Lenient {
+            uri::check(uri).map_err(CallError::Address)?;
+        }
         let params = ReadResourceParams {
             uri: uri.to_owned(),
             input_responses: None,
@@ -289,6 +296,13 @@ pub(crate) fn encode(value: &impl Serialize) -> Result<Bytes, CallError> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|error| CallError::Shape(error.to_string()))
 }
 
+/// Without addresses that nobody should follow.
+fn vetted(mut implementation: Implementation) -> Implementation {
+    keep_sound_icons(&mut implementation.icons);
+    implementation.website_url.take_if(|url| uri::web(url).is_err());
+    implementation
+}
+
 /// What a server says of itself, wherever its era puts it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerInfo {
@@ -319,7 +333,7 @@ impl ServerInfo {
             _ => Vec::new(),
         };
         Self {
-            implementation: identity.and_then(|raw| serde_json::from_value(raw.clone()).ok()),
+            implementation: identity.and_then(|raw| serde_json::from_value(raw.clone()).ok()).map(vetted),
             capabilities: value
                 .get("capabilities")
                 .and_then(|raw| serde_json::from_value(raw.clone()).ok())

@@ -9,6 +9,7 @@ use cardan_proto::era::Revision;
 use cardan_proto::finding::Finding;
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::model::Flaw;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 
 /// Why a call brought no result.
@@ -52,6 +53,8 @@ pub enum CallError {
     Shape(String),
     /// A listing that does not end.
     Endless(String),
+    /// What was to be read has no address, so the call was never sent.
+    Address(Flaw),
     /// The result could not have been checked, so the call was never sent.
     Unchecked(String),
     /// What was read is not what was listed, and is not handed out.
@@ -69,7 +72,7 @@ impl CallError {
             Self::TimedOut { delivery, .. }
             | Self::Cancelled { delivery, .. }
             | Self::Lost { delivery, .. } => *delivery != Delivery::NotSent,
-            Self::Refused(_) | Self::Unchecked(_) => false,
+            Self::Refused(_) | Self::Address(_) | Self::Unchecked(_) => false,
         }
     }
 
@@ -94,6 +97,7 @@ impl CallError {
                 "report it to the server's author; lenient mode may help"
             }
             Self::Unverified(_) => "list again; if it still differs, do not trust it",
+            Self::Address(_) => "take it from the server's list; if it is there, lenient mode may help",
             Self::Unchecked(_) => "call without the check, or report the schema to the server's author",
             Self::Refused(Refusal::Capability(_)) => "the server does not offer this; see its capabilities",
             Self::Refused(Refusal::NoPushes) => "ask for what you want to know when you want to know it",
@@ -146,6 +150,7 @@ impl fmt::Display for CallError {
             }
             Self::Refused(refusal) => write!(f, "not sent: {refusal}"),
             Self::Shape(why) => write!(f, "the result does not have the shape of its method: {why}"),
+            Self::Address(flaw) => write!(f, "not sent, for the resource's address {flaw}"),
             Self::Unchecked(why) => write!(f, "not sent, for its result cannot be checked: {why}"),
             Self::Unverified(why) => write!(f, "read, but not what was listed: {why}"),
             Self::Endless(why) => write!(f, "the listing does not end: {why}"),

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
+use cardan_proto::model::content::keep_sound_icons;
 use cardan_proto::model::skill::{ListSkillsResult, SkillEntry};
 use cardan_proto::model::task::{ListTasksResult, Task};
 use cardan_proto::model::{
@@ -25,10 +26,12 @@ pub trait Page: DeserializeOwned {
     fn next(&self) -> Option<&Cursor>;
     /// What this page lists.
     fn entries(self) -> Vec<Self::Entry>;
+    /// Takes out addresses that nobody should follow, before the page is handed on.
+    fn vet(&mut self) {}
 }
 
 macro_rules! page {
-    ($page:ty, $entry:ty, $entries:ident) => {
+    ($page:ty, $entry:ty, $entries:ident $(, $icons:ident)?) => {
         impl Page for $page {
             type Entry = $entry;
 
@@ -39,14 +42,18 @@ macro_rules! page {
             fn entries(self) -> Vec<$entry> {
                 self.$entries
             }
+
+            $(fn vet(&mut self) {
+                self.$entries.iter_mut().for_each(|entry| keep_sound_icons(&mut entry.$icons));
+            })?
         }
     };
 }
 
-page!(ListToolsResult, Tool, tools);
-page!(ListResourcesResult, Resource, resources);
-page!(ListResourceTemplatesResult, ResourceTemplate, resource_templates);
-page!(ListPromptsResult, Prompt, prompts);
+page!(ListToolsResult, Tool, tools, icons);
+page!(ListResourcesResult, Resource, resources, icons);
+page!(ListResourceTemplatesResult, ResourceTemplate, resource_templates, icons);
+page!(ListPromptsResult, Prompt, prompts, icons);
 page!(ListSkillsResult, SkillEntry, skills);
 page!(ListTasksResult, Task, tasks);
 
@@ -94,7 +101,8 @@ impl<'a, P: Page> Pages<'a, P> {
         {
             self.client.forget_list(&self.method);
         }
-        let page: P = decode(&raw?)?;
+        let mut page: P = decode(&raw?)?;
+        page.vet();
         if let Some(next) = page.next() {
             self.guard(next)?;
             self.at = At::Cursor(next.clone());

@@ -14,6 +14,7 @@ use super::meta::Meta;
 use super::open::open_enum;
 use super::raw::{Raw, present};
 use super::resource::{Resource, ResourceContents};
+use super::uri;
 
 open_enum! {
     /// Who says it, or for whom it is.
@@ -267,6 +268,31 @@ pub struct Icon {
     /// The background it is made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theme: Option<Theme>,
+}
+
+impl Icon {
+    /// What must not be fetched: anything but a picture by `https:` or in a `data:` address.
+    #[must_use]
+    pub fn check(&self) -> Vec<Flaw> {
+        let is_data = self.src.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
+        let flaw = if is_data {
+            let picture = self.src[5..].get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
+            uri::check(&self.src).err().or_else(|| (!picture).then(|| Flaw::here("is no picture")))
+        } else {
+            match uri::web(&self.src) {
+                Ok(url) => (!url.is_secure()).then(|| Flaw::here("is neither https nor data")),
+                Err(flaw) => Some(flaw),
+            }
+        };
+        flaw.map(|flaw| flaw.under("src")).into_iter().collect()
+    }
+}
+
+/// Drops the icons that must not be fetched.
+pub fn keep_sound_icons(icons: &mut Option<Vec<Icon>>) {
+    if let Some(icons) = icons {
+        icons.retain(|icon| icon.check().is_empty());
+    }
 }
 
 open_enum! {

@@ -11,6 +11,7 @@ use super::form::{Form, FormMode, FormSchema};
 use super::meta::Meta;
 use super::task::TaskMetadata;
 use super::uri;
+use crate::http::url::Url;
 
 /// Params of asking the person. Without a mode a form is meant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -143,8 +144,13 @@ impl UrlAsk {
         self
     }
 
+    /// Where to go, parsed.
+    pub fn address(&self) -> Result<Url, Flaw> {
+        uri::web(&self.url).map_err(|flaw| flaw.under("url"))
+    }
+
     fn check(&self) -> Vec<Flaw> {
-        uri::check(&self.url).err().map(|flaw| flaw.under("url")).into_iter().collect()
+        self.address().err().into_iter().collect()
     }
 }
 

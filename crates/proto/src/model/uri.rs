@@ -1,6 +1,7 @@
 //! Addresses: is it a URI after RFC 3986, and which scheme does it have?
 
 use super::flaw::Flaw;
+use crate::http::url::Url;
 
 /// The scheme, without its colon, when the text begins with one.
 #[must_use]
@@ -38,6 +39,13 @@ pub fn check(uri: &str) -> Result<(), Flaw> {
         return Err(Flaw::here("has more than one #"));
     }
     check_authority(rest)
+}
+
+/// An address that a person can be sent to: of the web, written as RFC 3986 has it, without a user name.
+/// Everything else, `javascript:` and `file:` first of all, is for no browser to open.
+pub fn web(uri: &str) -> Result<Url, Flaw> {
+    check(uri)?;
+    Url::parse(uri).map_err(|why| Flaw::here(why.to_string()))
 }
 
 /// Brackets stand around an IP address in the authority, and nowhere else.
@@ -115,6 +123,38 @@ mod tests {
             assert!(check(bad).is_err(), "{bad}");
         }
         assert_eq!(scheme("HTTP://x"), Some("HTTP"));
+    }
+
+    /// SEC-10: only whole addresses of the web are opened, and no reader is left to guess.
+    #[test]
+    fn only_the_web_is_visited() {
+        for good in ["https://example.com/a?b=c#d", "http://127.0.0.1:8080/", "HTTPS://[::1]/"] {
+            assert!(web(good).is_ok(), "{good}");
+        }
+        for bad in HOSTILE {
+            assert!(web(bad).is_err(), "{bad}");
+        }
+    }
+
+    const HOSTILE: [&str; 14] = [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "ssh://-oProxyCommand=x/",
+        "ftp://example.com/",
+        "https:example.com",
+        "https://user:secret@example.com/",
+        "https://example.com\\@evil.com/",
+        " https://example.com/",
+        "https://exa mple.com/",
+        "https://example.com/\n",
+        "https://ex\u{430}mple.com/",
+        "https://",
+        "//example.com/",
+    ];
+
+    #[test]
+    fn schemes_are_found() {
         assert_eq!(scheme("//x:y"), None);
     }
 }
