@@ -284,3 +284,28 @@ async fn notes_are_not_needed() {
     let (result, ()) = tokio::join!(calling, serving);
     result.unwrap();
 }
+
+/// TSKD-1, TSKD-2, TSKD-6: this client makes no tasks of what it is asked and says so: a wish for one is
+/// ignored, and calls about tasks are unknown.
+#[tokio::test(start_paused = true)]
+async fn asks_are_never_tasks_of_ours() {
+    let (answerers, asked) = yes();
+    let (mut raw, connecting) = Raw::server_for(answering(answerers), Revision::LATEST_LEGACY);
+    let hello = raw.recv().await;
+    assert_eq!(hello["params"]["capabilities"].get("tasks"), None);
+    let greeting = json!({
+        "protocolVersion": Revision::LATEST_LEGACY.date(), "capabilities": {},
+        "serverInfo": { "name": "raw", "version": "0" },
+    });
+    raw.reply(&hello, greeting).await;
+    raw.recv().await;
+    let client = connecting.await.unwrap().unwrap();
+    let form = json!({ "type": "object", "properties": { "sure": { "type": "boolean" } } });
+    let params = json!({ "message": "?", "requestedSchema": form, "task": { "ttl": 1000 } });
+    let answer = raw.call("elicitation/create", params).await;
+    assert_eq!((&answer["result"]["action"], asked.load(Ordering::Relaxed)), (&json!("accept"), 1));
+    for method in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"] {
+        assert_eq!(raw.call(method, json!({ "taskId": "t" })).await["error"]["code"], -32601, "{method}");
+    }
+    drop(client);
+}

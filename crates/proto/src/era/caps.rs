@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::gates::{Elicitation, Tasks, gates};
+use super::gates::{Elicitation, gates};
 use super::revision::Revision;
 use crate::jsonrpc::object::Object;
 use crate::method::Method;
@@ -64,10 +64,6 @@ pub struct ClientCaps {
     pub extensions: bool,
     /// Tasks as an extension: a call may be answered with one.
     pub tasks: bool,
-    /// 2025-11-25: sampling may be a task of the client's.
-    pub sampling_tasks: bool,
-    /// 2025-11-25: elicitation may be a task of the client's.
-    pub elicitation_tasks: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -91,7 +87,6 @@ struct WireClient {
     elicitation: Option<WireElicitation>,
     #[serde(deserialize_with = "untrusted")]
     extensions: Option<Map<String, Value>>,
-    tasks: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -170,11 +165,6 @@ impl ClientCaps {
         let extensions = wire.extensions.unwrap_or_default();
         let elicitation = wire.elicitation;
         let url = elicitation.as_ref().is_some_and(|e| e.url.is_some());
-        let tasks = |method: &Method| {
-            wire.tasks.as_ref().is_some_and(|tasks| {
-                tasks.pointer(&format!("/requests/{}", method.name())).is_some_and(Value::is_object)
-            })
-        };
         Self {
             roots: wire.roots.is_some(),
             sampling: wire.sampling.is_some(),
@@ -185,8 +175,6 @@ impl ClientCaps {
             url,
             extensions: extensions.keys().any(|id| settings(&extensions, id).is_some()),
             tasks: settings(&extensions, task::EXTENSION).is_some(),
-            sampling_tasks: tasks(&Method::SamplingCreateMessage),
-            elicitation_tasks: tasks(&Method::ElicitationCreate),
         }
     }
 
@@ -212,23 +200,8 @@ impl ClientCaps {
                 let able = self.form && gates.elicitation >= Elicitation::Form;
                 (!able).then(|| json!({"elicitation": {"form": {}}}))
             }
-            ref about if about.is_about_task() => {
-                let able = (self.sampling_tasks || self.elicitation_tasks) && gates.tasks == Tasks::Core;
-                (!able).then(|| json!({"tasks": {}}))
-            }
             _ => Some(json!({})),
         }
-    }
-
-    /// May an ask of this method be a task of the client's?
-    #[must_use]
-    pub fn may_be_task(&self, method: &Method, revision: Revision) -> bool {
-        let able = match method {
-            Method::SamplingCreateMessage => self.sampling_tasks,
-            Method::ElicitationCreate => self.elicitation_tasks,
-            _ => false,
-        };
-        able && gates(revision).tasks == Tasks::Core
     }
 
     /// The same for who is about to send it: context that was not offered is not wished for either. A
@@ -354,24 +327,12 @@ mod tests {
         assert_eq!(none, Some(serde_json::json!({"sampling": {}})));
     }
 
-    /// TSKD-2, TSKE-19, TSKE-20: the two designs are declared apart, and neither speaks for the other.
+    /// TSKE-19: only the extension's own id declares it.
     #[test]
-    fn task_designs_are_declared_apart() {
-        let core = r#"{"tasks":{"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":1}}}}"#;
-        let core = ClientCaps::read(core.as_bytes());
-        assert!(core.sampling_tasks && !core.elicitation_tasks && !core.tasks);
-        assert!(core.may_be_task(&Method::SamplingCreateMessage, Revision::LATEST_LEGACY));
-        for (method, revision) in [
-            (Method::SamplingCreateMessage, Revision::LATEST_MODERN),
-            (Method::SamplingCreateMessage, Revision::V2025_06_18),
-            (Method::ElicitationCreate, Revision::LATEST_LEGACY),
-            (Method::RootsList, Revision::LATEST_LEGACY),
-        ] {
-            assert!(!core.may_be_task(&method, revision), "{method} {revision}");
-        }
-        let extension = ClientCaps::read(br#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"tasks":7}"#);
-        assert!(extension.tasks && !extension.sampling_tasks);
-        assert!(!extension.may_be_task(&Method::SamplingCreateMessage, Revision::LATEST_LEGACY));
+    fn the_older_task_capability_declares_no_extension() {
+        assert!(!ClientCaps::read(br#"{"tasks":{"requests":{"tools":{"call":{}}}}}"#).tasks);
+        assert!(!ClientCaps::read(br#"{"extensions":{"com.example/tasks":{}}}"#).tasks);
+        assert!(ClientCaps::read(br#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"tasks":7}"#).tasks);
     }
 
     /// BASE-29: the capability a method stands behind.

@@ -94,8 +94,7 @@ impl Session {
         if call.method == Method::Ping {
             return self.pong(lane, call.id);
         }
-        let known = call.method.is_ask() || call.method.is_about_task();
-        if !known || !revision.has(&call.method) {
+        if !call.method.is_ask() || !revision.has(&call.method) {
             let fault = Fault::method_not_found(call.method.name());
             return self.reply_to_server(lane, call.id, Err(fault));
         }
