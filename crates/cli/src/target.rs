@@ -80,10 +80,13 @@ impl Target {
             "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
             "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
                 .next("write it as unix:///path, with three slashes")),
+            "ws" | "wss" if !rest.starts_with('/') => Ok(Self::Ws(text.to_owned())),
+            "ws" | "wss" => {
+                Err(Failure::usage(format!("`{text}` has no host")).next("write it as ws://host:port/path"))
+            }
             "http" | "https" => {
                 Ok(Self::Http { url: text.to_owned(), headers: Vec::new(), bearer_env: None, ca: None })
             }
-            "ws" | "wss" => Ok(Self::Ws(text.to_owned())),
             _ => Err(Failure::usage(format!("`{text}`: {scheme} is no transport we know")).next(FORMS)),
         }
     }

@@ -173,9 +173,12 @@ mod tests {
         headers
     }
 
+    /// Headers to set, or to leave out.
+    type Change<'a> = &'a [(&'static str, Option<&'a str>)];
+
     const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-    fn request(change: &[(&'static str, Option<&str>)]) -> Result<Option<&'static str>, Refused> {
+    fn request(change: Change<'_>) -> Result<Option<&'static str>, Refused> {
         let mut map = headers(&[
             ("connection", "keep-alive, Upgrade"),
             ("upgrade", "WebSocket"),
@@ -194,7 +197,7 @@ mod tests {
     /// S2-11, S1-38: the subprotocol is `mcp` or none, and the handshake is complete.
     #[test]
     fn s2_11_offers_are_judged() {
-        let table: [(&[(&'static str, Option<&str>)], Result<Option<&str>, Refused>); 12] = [
+        let table: [(Change<'_>, Result<Option<&str>, Refused>); 12] = [
             (&[], Ok(None)),
             (&[("sec-websocket-protocol", Some("mcp"))], Ok(Some("mcp"))),
             (&[("sec-websocket-protocol", Some("soap , mcp"))], Ok(Some("mcp"))),
