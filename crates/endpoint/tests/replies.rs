@@ -1,5 +1,7 @@
 //! In which form a reply that is there at once is sent.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 use bytes::Bytes;
 use cardan_endpoint::{Body, Endpoint, Options, Replies};
 use cardan_proto::http::origin::{Allow, Ports};
