@@ -42,6 +42,8 @@ pub(crate) enum News {
     Listed(Vec<(Box<str>, Mirrors)>),
     /// The note after the handshake has arrived, or never will.
     Initialized,
+    /// The push lane is open, or there is none, or it had its head start.
+    PushTried,
     /// The server takes no handshake by POST; this would be the answer.
     TryEvents { call: Call, refused: Received },
     /// The stream of the oldest transport is up: messages go there.

@@ -187,6 +187,16 @@ impl HttpLink {
         self.start_lane(stream::events(self.wire.clone(), self.url.clone(), self.heads.clone(), posts));
     }
 
+    /// The push lane goes first: what a server pushes for the first call would be lost without it.
+    fn open_push(&mut self) {
+        self.start_lane(stream::push(self.wire.clone(), self.url.clone(), self.heads.clone()));
+        let wire = self.wire.clone();
+        self.start(None, async move {
+            sleep(wire.limits.push_head_start).await;
+            wire.tell(News::PushTried).await;
+        });
+    }
+
     fn open_gate(&mut self) {
         self.gate = Gate::Open;
         for message in std::mem::take(&mut self.held) {
@@ -306,13 +316,10 @@ impl HttpLink {
             News::Session(id) => self.heads.session = Some(id),
             News::SessionGone { session, call, status } => self.session_gone(&session, call, status),
             News::Listed(tools) => self.tools.learn(tools),
-            News::Initialized => {
-                self.open_gate();
-                if !matches!(self.kind, Kind::Cortex) {
-                    let push = stream::push(self.wire.clone(), self.url.clone(), self.heads.clone());
-                    self.start_lane(push);
-                }
-            }
+            News::Initialized if self.kind == Kind::Cortex => self.open_gate(),
+            News::Initialized => self.open_push(),
+            News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
+            News::PushTried => {}
             News::TryEvents { call, refused } => {
                 self.open_events(Posts::Announced, Some(refused));
                 self.held.push_front(Outgoing::One(Envelope::Call(call)));

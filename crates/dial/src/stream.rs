@@ -168,7 +168,11 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
     let mut waits = Waits::new(&wire.limits);
     let (mut last, mut retry) = (String::new(), None);
     loop {
-        let why = match get(&wire, &url, &heads, &last).await {
+        let got = get(&wire, &url, &heads, &last).await;
+        if last.is_empty() {
+            wire.tell(News::PushTried).await;
+        }
+        let why = match got {
             Got::Lane(body) => {
                 let opened = Instant::now();
                 let mut lane = Lane::new(body, &wire.limits, &last);

@@ -107,6 +107,36 @@ async fn pushes_arrive_and_are_answered() {
     assert_eq!(answer.header("mcp-session-id"), Some("s-1"));
 }
 
+/// S0-65: a server drops what it pushes while there is no push lane, so the lane is open before the first call.
+#[tokio::test(start_paused = true)]
+async fn the_push_lane_is_open_before_the_first_call() {
+    for answer in [|| Say::Status(405, ""), || Say::Events(String::new())] {
+        let stage = legacy_pushing(answer);
+        let client = connect(&stage.http()).await;
+        client.call_tool("t", &json!({})).unwrap().await.unwrap();
+        assert_eq!(stage.lines()[2..], ["POST notifications/initialized", "GET", "POST tools/call"]);
+    }
+    // A server that says nothing on the lane until it has something to push holds nobody up for long.
+    let stage = legacy_pushing(|| Say::Hang);
+    let client = connect(&stage.http()).await;
+    let before = tokio::time::Instant::now();
+    let call = client.call_tool("t", &json!({})).unwrap();
+    settle().await;
+    assert_eq!(stage.of("tools/call").len(), 0, "{:?}", stage.lines());
+    call.await.unwrap();
+    assert!(before.elapsed() <= Limits::DEFAULT.push_head_start + Duration::from_millis(10));
+}
+
+fn legacy_pushing(push: fn() -> Say) -> Stage {
+    Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        (_, "notifications/initialized") => Say::Status(202, ""),
+        ("GET", _) => push(),
+        _ => Say::Json(result(asked, text("ok"))),
+    })
+}
+
 /// HTL-6, HTL-7, HTL-17, S0-69, S0-75: the push lane is opened again after its last event, when the server
 /// wants it, and given up when nothing comes of it.
 #[tokio::test(start_paused = true)]

@@ -144,6 +144,9 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Making one connection: name, TCP, proxy and TLS. Then the request fails, not sent.
     pub connect_timeout: Duration,
+    /// The push lane's way to the server before calls follow: what a server pushes while the lane is not open,
+    /// it may drop.
+    pub push_head_start: Duration,
     /// A connection that is kept for the next request. Then it is closed.
     pub pool_idle_timeout: Duration,
     /// The first wait before a lane is opened again; doubled each time, unless the server names its own.
@@ -229,6 +232,7 @@ impl Limits {
         head_timeout: Duration::from_secs(30),
         body_timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(10),
+        push_head_start: Duration::from_millis(250), // a far server; few answer late, and those cost us this
         pool_idle_timeout: Duration::from_secs(60), // servers close idle connections soon after
         reconnect_wait_min: Duration::from_secs(1),
         reconnect_wait_max: Duration::from_secs(60),
