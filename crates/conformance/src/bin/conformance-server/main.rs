@@ -10,6 +10,8 @@ mod prompts;
 mod resources;
 mod rounds;
 mod schemas;
+mod skills;
+mod tasks;
 
 use std::env;
 use std::error::Error;
@@ -53,6 +55,8 @@ fn server() -> Result<Server, Box<dyn Error>> {
     let builder = asks::add_to(builder);
     let builder = rounds::add_to(builder);
     let builder = schemas::add_to(builder)?;
+    let builder = tasks::add_to(builder);
     let builder = resources::add_to(builder);
+    let builder = skills::add_to(builder);
     Ok(prompts::add_to(builder).build())
 }
