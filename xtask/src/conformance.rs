@@ -61,12 +61,12 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     if clean { Ok(()) } else { bail!("the conformance suite found something, see above") }
 }
 
-/// The server's part, as a step of all tests.
-pub(crate) fn server(root: &Path) -> Result<()> {
-    match judge(root, Role::Server, &Wanted::default())? {
-        true => Ok(()),
-        false => bail!("the conformance suite found something, see above"),
-    }
+/// Both roles, as a step of all tests.
+pub(crate) fn both(root: &Path) -> Result<()> {
+    let wanted = Wanted::default();
+    // The client is judged however the server did.
+    let (server, client) = (judge(root, Role::Server, &wanted)?, judge(root, Role::Client, &wanted)?);
+    if server && client { Ok(()) } else { bail!("the conformance suite found something, see above") }
 }
 
 /// Runs one role and tells how it went. False: not well.
@@ -119,22 +119,20 @@ fn serve(root: &Path, suite: &Suite, listed: &Listed, wanted: &Wanted, report: &
 /// Every scenario against our client, one after the other: the suite would start all at once.
 fn call(root: &Path, suite: &Suite, listed: &Listed, wanted: &Wanted, report: &mut Report) -> Result<()> {
     let client = fixture::path(root, "conformance-client");
-    for revision in listed.revisions().into_iter().map(Some).chain([None]) {
-        let label = revision.unwrap_or(suite::ALL);
+    let revisions = listed.revisions();
+    let newest = revisions.last().copied().unwrap_or_default();
+    for label in revisions.into_iter().chain([suite::EXTENSION]) {
         let named = |name: &&str| wanted.takes_scenario(name) && !name.starts_with(AUTHORIZATION);
-        let expected = listed.at(revision).filter(named).collect::<Vec<_>>();
-        // Without a revision only what belongs to none is left to run.
-        let expected = match revision {
-            Some(_) => expected,
-            None => expected.into_iter().filter(|name| listed.is_extension(name)).collect(),
-        };
+        let expected = listed.at(Some(label)).filter(named).collect::<Vec<_>>();
+        // Extensions belong to no revision; ours are those of the newest.
+        let revision = if label == suite::EXTENSION { newest } else { label };
         if !wanted.takes(label) || expected.is_empty() {
             continue;
         }
         say(&format!("conformance: client, {label}, {} scenarios", expected.len()));
         let mut found = Vec::new();
         for name in &expected {
-            found.extend(suite.client(&client, revision, name)?);
+            found.extend(suite.client(&client, revision, name, label)?);
         }
         report.runs.push(Run::new(label, &expected, found));
     }

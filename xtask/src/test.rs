@@ -33,7 +33,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     succeed(&mut runner)?;
     say("step 4 of 4: the official conformance suite");
     match peers {
-        Peers::Ready => conformance::server(&root),
+        Peers::Ready => conformance::both(&root),
         Peers::Missing => {
             say("SKIPPED: the official conformance suite, because peers are missing");
             Ok(())

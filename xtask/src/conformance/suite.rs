@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The folder below `peers`.
 pub(crate) const PEER: &str = "node-conformance";
@@ -17,8 +17,8 @@ pub(crate) const PEER: &str = "node-conformance";
 /// The name of the run without a revision.
 pub(crate) const ALL: &str = "all";
 
-/// How a scenario of no revision is marked in the list.
-const EXTENSION: &str = "extension";
+/// How a scenario of no revision is marked in the list, and the name of the run of these.
+pub(crate) const EXTENSION: &str = "extension";
 
 /// Which side of ours is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,17 +94,24 @@ impl Suite {
         self.run(&mut command, revision, &results)
     }
 
-    /// Runs one scenario against a client.
-    pub(crate) fn client(&self, client: &Path, revision: Option<&str>, scenario: &str) -> Result<Vec<Found>> {
-        let results = self.results.join(revision.unwrap_or(ALL)).join(scenario);
+    /// Runs one scenario against a client, whether or not it belongs to the revision. Results are kept by the
+    /// label.
+    pub(crate) fn client(
+        &self,
+        client: &Path,
+        revision: &str,
+        scenario: &str,
+        label: &str,
+    ) -> Result<Vec<Found>> {
+        let results = self.results.join(label).join(scenario);
         clear(&results)?;
-        let mut command = self.command(["client", "--scenario", scenario, "--command"]);
+        let mut command = self.command(["client", "--scenario", scenario, "--force", "--command"]);
         command.arg(client);
-        self.run(&mut command, revision, &results)
+        self.run(&mut command, Some(revision), &results)
     }
 
     /// What the suite prints is kept beside its results; whether it is content is judged from these, which
-    /// say more than its exit code.
+    /// say more than its exit code: warnings, skips and remarks do not change that.
     fn run(&self, command: &mut Command, revision: Option<&str>, results: &Path) -> Result<Vec<Found>> {
         if let Some(revision) = revision {
             command.args(["--spec-version", revision]);
@@ -112,10 +119,19 @@ impl Suite {
         command.arg("--expected-failures").arg(&self.expected_failures).arg("-o").arg(results);
         let printed = fs::File::create(results.with_extension("log"))?;
         command.stdout(printed.try_clone()?).stderr(printed).stdin(Stdio::null());
-        command.status().context("cannot start the conformance suite")?;
-        let prefix = format!("{}-", Role::Server.name());
-        let prefix = if self.role == Role::Server { prefix.as_str() } else { "" };
-        read(results, prefix)
+        let status = command.status().context("cannot start the conformance suite")?;
+        match self.role {
+            Role::Server => read(results, "server-"),
+            Role::Client => {
+                let mut found = read(results, "")?;
+                // A client that fails or hangs after the last check is told by the exit code alone.
+                for (_, checks) in found.iter_mut().filter(|_| !status.success()) {
+                    let why = format!("the suite is not content: {status}");
+                    checks.push(json!({ "id": "exit", "status": "FAILURE", "errorMessage": why }));
+                }
+                Ok(found)
+            }
+        }
     }
 
     fn command<const N: usize>(&self, args: [&str; N]) -> Command {
@@ -190,18 +206,13 @@ impl Listed {
         marks.into_iter().filter(|mark| *mark != EXTENSION).collect()
     }
 
-    /// The scenarios at a revision; all of them without one.
-    pub(crate) fn at(&self, revision: Option<&str>) -> impl Iterator<Item = &str> {
-        let fits =
-            move |marks: &[String]| revision.is_none_or(|wanted| marks.iter().any(|mark| mark == wanted));
+    /// The scenarios with a mark, a revision or the word for extensions; all of them without one.
+    pub(crate) fn at(&self, mark: Option<&str>) -> impl Iterator<Item = &str> {
+        let fits = move |marks: &[String]| mark.is_none_or(|wanted| marks.iter().any(|mark| mark == wanted));
         self.0.iter().filter(move |(_, marks)| fits(marks)).map(|(name, _)| name.as_str())
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.at(None)
-    }
-
-    pub(crate) fn is_extension(&self, name: &str) -> bool {
-        self.0.iter().any(|(listed, marks)| listed == name && marks.iter().any(|mark| mark == EXTENSION))
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::score::{Report, Run, STREAMS, Status};
-use super::suite::{Listed, Role, scenario_of};
+use super::suite::{EXTENSION, Listed, Role, scenario_of};
 
 fn check(id: &str, status: &str) -> Value {
     json!({ "id": id, "status": status, "errorMessage": "because" })
@@ -20,7 +20,7 @@ fn scenarios_are_read_from_the_list() {
     assert_eq!(listed.revisions(), ["r1", "r2"]);
     assert_eq!(listed.at(Some("r2")).collect::<Vec<_>>(), ["ping"]);
     assert_eq!(listed.all().collect::<Vec<_>>(), ["ping", "old", "odd"]);
-    assert!(listed.is_extension("odd") && !listed.is_extension("ping"));
+    assert_eq!(listed.at(Some(EXTENSION)).collect::<Vec<_>>(), ["odd"]);
     assert!(Listed::parse("  - ping\n").is_err() && Listed::parse("nothing").is_err());
 }
 
@@ -56,6 +56,10 @@ fn what_the_suite_skips_for_everybody_is_no_fault_of_ours() {
     let skipped = check("tasks-status-notifications", "SKIPPED");
     assert_eq!(Status::of("tasks-status-notifications", &skipped), Some(Status::NotOurs));
     assert_eq!(Status::of("tasks-lifecycle", &skipped), Some(Status::Skipped));
+    let named = |name| json!({ "id": "headers", "name": name, "status": "SKIPPED" });
+    let of = |name| Status::of("http-standard-headers", &named(name));
+    assert_eq!(of("ClientMcpMethodHeader_initialize"), Some(Status::NotOurs));
+    assert_eq!(of("ClientMcpMethodHeader_tools_call"), Some(Status::Skipped));
 }
 
 #[test]
