@@ -183,6 +183,9 @@ impl<R, W: AsyncWrite + Unpin> Lines<R, W> {
                     _ => break,
                 }
             }
+            // A writer may hold what it took, as that of a file does in its thread; and its end does not
+            // have to wait for that.
+            let _ = ready!(Pin::new(&mut *writer).poll_flush(cx));
         }
         Pin::new(writer).poll_shutdown(cx).map(drop)
     }

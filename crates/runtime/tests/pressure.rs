@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
-use std::sync::Arc;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +19,7 @@ use cardan_runtime::lines::Lines;
 use cardan_runtime::link::Link;
 use cardan_runtime::peer::{CallHandle, Peer};
 use cardan_runtime::service::{Service, Silent};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
 
@@ -175,4 +178,44 @@ async fn s0_57_a_timeout_counts_the_bytes_of_half_a_reply() {
     let Outcome::TimedOut { stage, seen_bytes, after, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((stage, seen_bytes), (Stage::Sent, half.len() as u64));
     assert_eq!(after, Limits::DEFAULT.call_idle_timeout);
+}
+
+/// Takes at once what it is given, and lets it out when it is flushed, a moment later.
+#[derive(Default)]
+struct Lazy {
+    taken: Vec<u8>,
+    asked: bool,
+    out: Arc<Mutex<Vec<u8>>>,
+}
+
+impl AsyncWrite for Lazy {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.taken.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::replace(&mut self.asked, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let taken = std::mem::take(&mut self.taken);
+        self.out.lock().unwrap().extend(taken);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// S0-43: an answer that a slow file has taken and not written yet is not lost when the input ends.
+#[tokio::test(start_paused = true)]
+async fn s0_43_what_a_writer_holds_is_flushed_before_it_is_closed() {
+    let writer = Lazy::default();
+    let out = Arc::clone(&writer.out);
+    let mut link = Lines::new(&b""[..], writer, &Limits::DEFAULT);
+    link.put(1, LaneId::MAIN, &Outgoing::Raw(Bytes::from_static(b"{}")));
+    std::future::poll_fn(|cx| link.poll_close(cx, &Cause::ClosedByPeer)).await;
+    assert_eq!(*out.lock().unwrap(), b"{}\n");
 }
