@@ -63,10 +63,10 @@ async fn s2_11_messages_are_text_frames() {
     assert!(
         matches!(receive(&mut link).await, Received::Frame { lane: LaneId::MAIN, bytes } if bytes == "{\"a\":1}")
     );
-    link.put(LaneId::MAIN, &text("{\"b\":2}"));
+    link.put(1, LaneId::MAIN, &text("{\"b\":2}"));
     poll_fn(|cx| link.poll_flush(cx)).await.unwrap();
     assert_eq!(stranger.next().await.unwrap().unwrap().as_text(), Some("{\"b\":2}"));
-    assert_eq!((link.queued(), link.written()), (0, 1));
+    assert_eq!((link.queued(), link.departed().in_order), (0, 1));
 }
 
 /// S1-47: the peer's close frame becomes the cause, whatever its code.
@@ -109,7 +109,7 @@ async fn s1_47_the_cause_is_told_by_a_close_frame() {
 async fn what_was_promised_is_written_before_the_end() {
     let (mut link, mut stranger) = pair(&Limits::DEFAULT);
     let large: &'static str = "7".repeat(1 << 20).leak();
-    link.put(LaneId::MAIN, &text(large));
+    link.put(2, LaneId::MAIN, &text(large));
     let cause = Cause::ClosedByUs("done".into());
     let reading = async {
         let first = stranger.next().await.unwrap().unwrap();
@@ -276,12 +276,12 @@ async fn f10_what_waits_is_known() {
     let (ours, theirs) = duplex(1000);
     let mut link = WsLink::server(ours, &limits);
     let large: &'static str = "8".repeat(10_000).leak();
-    link.put(LaneId::MAIN, &text("{}"));
-    link.put(LaneId::MAIN, &text(large));
+    link.put(3, LaneId::MAIN, &text("{}"));
+    link.put(4, LaneId::MAIN, &text(large));
     let wire = 4 + 3 * (4 + 3000) + (4 + 1000);
-    assert_eq!((link.queued(), link.written()), (wire, 0));
+    assert_eq!((link.queued(), link.departed().in_order), (wire, 0));
     assert!(poll_fn(|cx| Poll::Ready(link.poll_flush(cx))).await.is_pending());
-    assert_eq!((link.queued(), link.written()), (wire - 1000, 1));
+    assert_eq!((link.queued(), link.departed().in_order), (wire - 1000, 3));
     // Reading writes too, but that is not taken for a standstill: it is seen at the next flush.
     let mut stranger = layer::client(theirs, &limits);
     let reading = async {
@@ -290,7 +290,7 @@ async fn f10_what_waits_is_known() {
     };
     let (flushed, length) = tokio::join!(poll_fn(|cx| link.poll_flush(cx)), reading);
     flushed.unwrap();
-    assert_eq!((length, link.queued(), link.written()), (10_000, 0, 2));
+    assert_eq!((length, link.queued(), link.departed().in_order), (10_000, 0, 4));
 }
 
 /// F38: a peer that does not answer our close frame, or sends without end, holds us up for no longer than the limit.
