@@ -11,6 +11,7 @@ use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::{Cause, Delivery, Refusal};
 use cardan_proto::socket::Again;
+use cardan_runtime::witness::Report;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -32,6 +33,8 @@ struct Circumstances {
     delivery: Option<Delivery>,
     findings: Vec<Finding>,
     stderr: String,
+    /// How the server's process ended.
+    server_exit: Option<Box<str>>,
 }
 
 /// Lines of the server's stderr that are shown; more would bury the message.
@@ -89,8 +92,8 @@ impl Failure {
     pub(crate) fn of_connecting<E: Display>(error: ConnectError<E>, link: impl Fn(&E) -> Exit) -> Self {
         match error {
             ConnectError::Link(error) => Self::new(link(&error), error.to_string()),
-            ConnectError::Opening { cause, findings } => {
-                let mut failure = Self::of_cause(cause);
+            ConnectError::Opening { cause, findings, report } => {
+                let mut failure = Self::of_cause(cause).reported(report);
                 failure.circumstances.findings = findings;
                 failure
             }
@@ -146,6 +149,16 @@ impl Failure {
         failure
     }
 
+    /// With what became of the server's process.
+    fn reported(mut self, report: Report) -> Self {
+        let known = &mut self.circumstances;
+        known.server_exit = report.exit.filter(|exit| !self.message.contains(&**exit));
+        if known.stderr.is_empty() {
+            known.stderr = report.stderr.into();
+        }
+        self
+    }
+
     fn delivered(mut self, delivery: Delivery) -> Self {
         self.circumstances.delivery = Some(delivery);
         self
@@ -176,6 +189,9 @@ impl Failure {
         }
         for finding in &known.findings {
             let _ = writeln!(out, "  finding: {}", clean(&finding.to_string()));
+        }
+        if let Some(exit) = &known.server_exit {
+            let _ = writeln!(out, "  process of the server: {}", clean(exit));
         }
         let tail = self.stderr_tail();
         if !tail.is_empty() {
@@ -208,6 +224,9 @@ impl Failure {
         }
         if !known.findings.is_empty() {
             error["findings"] = known.findings.iter().map(ToString::to_string).collect();
+        }
+        if let Some(exit) = &known.server_exit {
+            error["server_exit"] = json!(exit);
         }
         if !known.stderr.is_empty() {
             error["stderr"] = json!(self.stderr_tail());
@@ -242,7 +261,9 @@ impl From<CallError> for Failure {
             CallError::Cancelled { delivery, .. } => {
                 Self::new(Exit::Interrupted, message).delivered(delivery)
             }
-            CallError::Lost { cause, delivery } => Self::of_cause(cause).delivered(delivery),
+            CallError::Lost { cause, delivery, report } => {
+                Self::of_cause(cause).reported(report).delivered(delivery)
+            }
             CallError::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
                 Self::new(Exit::NotFound, message).next("see what the server can do with `cardan info`")
             }

@@ -129,6 +129,10 @@ fn a_timeout_is_12_and_cancels_on_the_wire() {
         assert_eq!(cancel["params"]["requestId"], call["id"]);
     }
     cardan(&["info", "--timeout", "0.3", "--", "sleep", "60"]).exits(12).tells(&["in time"]);
+    let mute = "echo 'out of cheese' >&2; read -r line; read -r line; exit 7";
+    cardan(&["info", "--timeout", "1", "--era", "legacy", "--", "sh", "-c", mute])
+        .exits(12)
+        .tells(&["process of the server: exit status: 7", "| out of cheese"]);
 }
 
 /// S0-33, S0-87: exit status and last words of a server that dies, whenever it dies.

@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> Future for Call<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Poll::Ready(outcome) = Pin::new(&mut self.handle).poll(cx) else { return Poll::Pending };
-        Poll::Ready(result_of(outcome).and_then(|raw| decode(&raw)))
+        Poll::Ready(result_of(outcome, || self.handle.report()).and_then(|raw| decode(&raw)))
     }
 }
 
@@ -85,7 +85,7 @@ impl Listen {
     /// Why it ended.
     async fn why(&mut self) -> CallError {
         let outcome = (&mut self.handle).await;
-        match result_of(outcome) {
+        match result_of(outcome, || self.handle.report()) {
             Ok(_) => CallError::Shape("the listen ended before it was acknowledged".into()),
             Err(error) => error,
         }

@@ -23,6 +23,7 @@ use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Ask, CallOptions, Cause, Interest, LogLevel};
 use cardan_proto::session::state::State;
 use cardan_runtime::peer::Peer;
+use cardan_runtime::witness::Report;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -101,6 +102,13 @@ impl Client {
         self.news.borrow().ended.as_ref().map(|(_, cause)| cause.clone())
     }
 
+    /// What is known of the server's process, if it is a child of ours: its last words, and how it ended. A call
+    /// that timed out is often explained by them.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.peer.report()
+    }
+
     /// The handle below, for methods that have no name here.
     #[must_use]
     pub fn peer(&self) -> &Peer {
@@ -119,7 +127,7 @@ impl Client {
         }
         let asked = self.cache.generation();
         let outcome = self.peer.call(method.clone(), params.clone(), options).await;
-        let result = result_of(outcome);
+        let result = result_of(outcome, || self.peer.report());
         if let Ok(result) = &result {
             self.cache.put(&method, params.as_ref(), result, asked);
             #[cfg(feature = "schema")]
@@ -222,7 +230,7 @@ impl Client {
             Era::Modern => Method::Discover,
         };
         let outcome = self.peer.call(method, None, CallOptions::default()).await;
-        result_of(outcome).map(drop)
+        result_of(outcome, || self.peer.report()).map(drop)
     }
 
     /// Takes a standing interest in changes.

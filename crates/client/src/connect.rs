@@ -17,6 +17,7 @@ use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::service::{Handler, Service};
+use cardan_runtime::witness::Report;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -161,21 +162,19 @@ impl Connector {
                     break Ok(settled);
                 }
                 if let Some((state, cause)) = now.ended.clone() {
-                    let findings = service.findings();
-                    break Err(Failure { state, cause, findings });
+                    break Err((state, cause));
                 }
             }
             if news.changed().await.is_err() {
-                let cause = driving.ended().await;
-                return Err(Failure { state: State::Connecting, cause, findings: service.findings() });
+                break Err((State::Connecting, driving.ended().await));
             }
         };
         let settled = match settled {
             Ok(settled) => settled,
-            Err(failure) => {
-                // The old link is gone before anyone dials again.
+            Err((state, cause)) => {
+                // The old link is gone before anyone dials again, and what became of it is known.
                 driving.ended().await;
-                return Err(failure);
+                return Err(Failure { state, cause, findings: service.findings(), report: peer.report() });
             }
         };
         self.note_era(settled.revision.era());
@@ -233,11 +232,12 @@ struct Failure {
     state: State,
     cause: Cause,
     findings: Vec<Finding>,
+    report: Report,
 }
 
 impl<E> From<Failure> for ConnectError<E> {
     fn from(failure: Failure) -> Self {
-        Self::Opening { cause: failure.cause, findings: failure.findings }
+        Self::Opening { cause: failure.cause, findings: failure.findings, report: failure.report }
     }
 }
 

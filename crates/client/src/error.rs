@@ -11,6 +11,7 @@ use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::Flaw;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
+use cardan_runtime::witness::Report;
 
 /// Why a call brought no result.
 #[derive(Debug, Clone)]
@@ -44,6 +45,8 @@ pub enum CallError {
         cause: Cause,
         /// Did it reach the server?
         delivery: Delivery,
+        /// What was known of the server's process then, if it is a child of ours.
+        report: Report,
     },
     /// The server answered with something that is no answer.
     Violated(Violation),
@@ -108,7 +111,10 @@ impl CallError {
 }
 
 /// The result, or why there is none.
-pub(crate) fn result_of(outcome: Outcome) -> Result<bytes::Bytes, CallError> {
+pub(crate) fn result_of(
+    outcome: Outcome,
+    report: impl FnOnce() -> Report,
+) -> Result<bytes::Bytes, CallError> {
     Err(match outcome {
         Outcome::Done(result) => return Ok(result),
         Outcome::Fault(fault) => CallError::Fault(fault),
@@ -116,7 +122,7 @@ pub(crate) fn result_of(outcome: Outcome) -> Result<bytes::Bytes, CallError> {
             CallError::TimedOut { deadline, after, delivery, stage, seen_bytes }
         }
         Outcome::Cancelled { reason, delivery } => CallError::Cancelled { reason, delivery },
-        Outcome::Lost { cause, delivery } => CallError::Lost { cause, delivery },
+        Outcome::Lost { cause, delivery } => CallError::Lost { cause, delivery, report: report() },
         Outcome::Violated(violation) => CallError::Violated(violation),
         Outcome::Refused(refusal) => CallError::Refused(refusal),
         _ => CallError::Shape("an outcome of a newer version".into()),
@@ -139,7 +145,10 @@ impl fmt::Display for CallError {
                 )
             }
             Self::Cancelled { reason, delivery } => write!(f, "given up: {reason} ({})", words(*delivery)),
-            Self::Lost { cause, delivery } => write!(f, "link lost: {cause} ({})", words(*delivery)),
+            Self::Lost { cause, delivery, report } => {
+                write!(f, "link lost: {cause} ({})", words(*delivery))?;
+                write_report(f, cause, report)
+            }
             Self::Violated(violation) => {
                 write!(
                     f,
@@ -155,6 +164,15 @@ impl fmt::Display for CallError {
             Self::Unverified(why) => write!(f, "read, but not what was listed: {why}"),
             Self::Endless(why) => write!(f, "the listing does not end: {why}"),
         }
+    }
+}
+
+/// An exit that is the cause has told its status and last words already.
+fn write_report(f: &mut fmt::Formatter<'_>, cause: &Cause, report: &Report) -> fmt::Result {
+    match cause {
+        Cause::Exited { .. } => Ok(()),
+        _ if report.is_empty() => Ok(()),
+        _ => write!(f, "; {report}"),
     }
 }
 
@@ -182,6 +200,8 @@ pub enum ConnectError<E> {
         cause: Cause,
         /// What the server did wrong until then.
         findings: Vec<Finding>,
+        /// What became of the server's process, if it is a child of ours.
+        report: Report,
     },
 }
 
@@ -189,12 +209,12 @@ impl<E: fmt::Display> fmt::Display for ConnectError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Link(error) => write!(f, "cannot connect: {error}"),
-            Self::Opening { cause, findings } => {
+            Self::Opening { cause, findings, report } => {
                 write!(f, "cannot open a session: {cause}")?;
                 if let Some(first) = findings.first() {
                     write!(f, "; {first}")?;
                 }
-                Ok(())
+                write_report(f, cause, report)
             }
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 fn lost(error: &CallError) -> (&HttpFailure, Delivery) {
     match error {
-        CallError::Lost { cause: Cause::Http(failure), delivery } => (failure, *delivery),
+        CallError::Lost { cause: Cause::Http(failure), delivery, .. } => (failure, *delivery),
         other => panic!("not lost: {other}"),
     }
 }
@@ -37,7 +37,7 @@ async fn the_head_mirrors_the_body() {
     });
     let client = connect(&stage.http()).await;
     client.call_tool("grüße", &json!({ "a": 1 })).unwrap().await.unwrap();
-    client.read("file:///a b").await.unwrap();
+    client.read("file:///a%20b").await.unwrap();
     assert_eq!(stage.lines(), ["POST server/discover", "POST tools/call", "POST resources/read"]);
     for asked in stage.asked() {
         assert_eq!(asked.header("mcp-protocol-version"), Some(MODERN));
@@ -51,7 +51,7 @@ async fn the_head_mirrors_the_body() {
     }
     let names: Vec<_> =
         stage.asked().iter().map(|asked| asked.header("mcp-name").map(str::to_owned)).collect();
-    assert_eq!(names, [None, Some("=?base64?Z3LDvMOfZQ==?=".into()), Some("file:///a b".into())]);
+    assert_eq!(names, [None, Some("=?base64?Z3LDvMOfZQ==?=".into()), Some("file:///a%20b".into())]);
     assert_eq!(stage.dialled(), ["server.test:80"], "S1-25, S1-C12: one connection serves them all");
 }
 

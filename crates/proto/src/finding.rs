@@ -79,6 +79,8 @@ rules! {
     Unterminated Framing "unterminated" "a message ends with a newline (stdio)";
     /// A line that is not JSON, where only messages belong.
     Noise Framing "noise" "only messages go to stdout (stdio)";
+    /// A message on stderr, where nobody reads it.
+    FrameOnStderr Framing "frame-on-stderr" "messages go to stdout, and only logs to stderr (stdio)";
     /// A blank or broken part of an event stream.
     BrokenEvent Framing "broken-event" "an event ends with a blank line (server-sent events)";
     /// A binary message, where only text belongs.

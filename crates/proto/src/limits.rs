@@ -233,7 +233,7 @@ impl Limits {
         body_timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(10),
         push_head_start: Duration::from_millis(250), // a far server; few answer late, and those cost us this
-        pool_idle_timeout: Duration::from_secs(60), // servers close idle connections soon after
+        pool_idle_timeout: Duration::from_secs(60),  // servers close idle connections soon after
         reconnect_wait_min: Duration::from_secs(1),
         reconnect_wait_max: Duration::from_secs(60),
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence

@@ -4,10 +4,11 @@
 
 mod common;
 
+use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Abilities, CallOptions, Cancel, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Pushes,
-    Refusal, Ticket,
+    Abilities, CallOptions, Cancel, Change, Command, Delivery, Input, Interest, LogLevel, NewCall, Outcome,
+    Pushes, Refusal, Ticket,
 };
 use common::*;
 use serde_json::json;
@@ -72,4 +73,14 @@ fn s0_4_a_link_without_pushes_carries_nothing_outside_calls() {
     let (ticket, options) = (Ticket(1), CallOptions::default());
     server.local(Command::Call(NewCall { ticket, method: Method::RootsList, params: None, options }));
     assert_eq!(server.outcome(), Outcome::Refused(Refusal::NoPushes));
+}
+
+/// S1-11: what a link notices beside its lanes is a finding, and no reason to end even a strict session.
+#[test]
+fn s1_11_what_a_link_notices_is_a_finding() {
+    let mut client = Bench::client_with(|config| config.strictness = Strictness::Strict);
+    client.local(Command::Open);
+    client.handle(Input::Noticed { rule: Rule::FrameOnStderr, detail: "{}".into() });
+    assert_eq!(client.found(), [Rule::FrameOnStderr]);
+    assert_eq!(client.closed, None);
 }

@@ -133,11 +133,12 @@ impl Stage {
         called.expect("the story brought a call")
     }
 
-    /// What came after the link was closed.
-    fn after_close(&self) -> &[Output] {
+    /// What came after the link was closed, but for the word that it is.
+    fn after_close(&self) -> Vec<&Output> {
         let at = self.out.iter().position(|output| matches!(output, Output::Close { .. }));
         let at = at.expect("the story closed the link");
-        &self.out[at + 1..]
+        let rest = self.out[at + 1..].iter();
+        rest.filter(|output| !matches!(output, Output::Event(Event::State(_)))).collect()
     }
 }
 

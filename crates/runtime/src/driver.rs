@@ -94,7 +94,8 @@ const BROKEN_GRACE: Duration = Duration::from_millis(100);
 impl<L: Link, S: Service> Driver<L, S> {
     /// A driver and the handle to reach its peer through.
     pub fn new(link: L, service: Arc<S>, config: Arc<Config>) -> (Self, Peer) {
-        let inbox = Arc::new(Inbox::new(config.limits.calls_outbound + config.limits.notes_queued));
+        let most = config.limits.calls_outbound + config.limits.notes_queued;
+        let inbox = Arc::new(Inbox::new(most, link.witness()));
         let peer = Peer::new(Arc::clone(&inbox));
         let mut session = Session::new(Arc::clone(&config), Moment::ZERO);
         session.carried_by(link.abilities());
@@ -227,6 +228,7 @@ impl<L: Link, S: Service> Driver<L, S> {
                 Received::Failed { id, cause, delivery } => {
                     self.handle(Input::Failed { id, cause, delivery });
                 }
+                Received::Noticed { rule, detail } => self.handle(Input::Noticed { rule, detail }),
                 Received::ReadClosed => {
                     self.reading = Reading::Ended;
                     match self.config.role {
@@ -246,10 +248,12 @@ impl<L: Link, S: Service> Driver<L, S> {
         true
     }
 
-    /// Does what the session wants done.
+    /// Does what the session wants done. What follows from an end is told when the link has explained it.
     fn obey(&mut self, cx: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Some(output) = self.session.poll() {
+        while !matches!(self.phase, Phase::Ending(_))
+            && let Some(output) = self.session.poll()
+        {
             any = true;
             match output {
                 Output::Send { lane, frame, turn, message, .. } => match turn {

@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 use cardan_proto::session::event::{Command, Ticket};
 
 use crate::peer::CallSlot;
+use crate::witness::{Report, Witness};
 
 /// A wish.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ pub(crate) enum Unwanted {
 pub(crate) struct Inbox {
     inner: Mutex<Inner>,
     max: usize,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,9 +64,14 @@ struct Inner {
 }
 
 impl Inbox {
-    /// An empty queue that takes calls and notes up to `max` wishes.
-    pub(crate) fn new(max: usize) -> Self {
-        Self { inner: Mutex::new(Inner::default()), max }
+    /// An empty queue that takes calls and notes up to `max` wishes, towards whom `witness` knows.
+    pub(crate) fn new(max: usize, witness: Option<Arc<dyn Witness>>) -> Self {
+        Self { inner: Mutex::new(Inner::default()), max, witness }
+    }
+
+    /// What is known of the process on the other side.
+    pub(crate) fn report(&self) -> Report {
+        self.witness.as_ref().map(|witness| witness.report()).unwrap_or_default()
     }
 
     /// Puts a wish in, unless nobody will look at it or there are too many.

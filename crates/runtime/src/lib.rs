@@ -9,6 +9,7 @@
 //! * [`cx`]: what a handler holds.
 //! * [`peer`]: the handle through which our side calls the other.
 //! * [`driver`]: the loop.
+//! * [`witness`]: what is known of the process behind a link.
 //! * [`memory`]: two ends of a link in one process.
 
 pub mod cx;
@@ -21,3 +22,4 @@ mod outbox;
 pub mod peer;
 pub mod service;
 mod tasks;
+pub mod witness;

@@ -1,14 +1,18 @@
 //! What a transport must do: deliver frames, take messages, and tell how it ended.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::Revision;
+use cardan_proto::finding::Rule;
 use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::session::event::{Abilities, Cause, Delivery, Departed, LaneId, Outgoing};
+
+use crate::witness::Witness;
 
 /// One live attachment to a peer.
 ///
@@ -22,7 +26,7 @@ pub trait Link: Send + 'static {
     /// of the link; not every number is used. Never waits; what waits is counted by [`Link::queued`].
     fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing);
 
-    /// Takes a message that need not wait for those before it: it goes before whatever has not begun to leave.
+    /// Takes a message that need not wait for bulk before it: it may go before whatever has not begun to leave.
     /// Only for a link that tells by [`Link::departed`] what has begun.
     fn put_ahead(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
         self.put(frame, lane, message);
@@ -70,9 +74,14 @@ pub trait Link: Send + 'static {
         let _ = revision;
     }
 
+    /// Who knows more of the other side than its messages tell, such as a child's last words.
+    fn witness(&self) -> Option<Arc<dyn Witness>> {
+        None
+    }
+
     /// The link has ended or is about to, for `cause` as far as is known. A link that may learn more,
-    /// such as how a child's process ended, waits briefly for it. Ready at once where there is nothing
-    /// to learn.
+    /// such as how a child's process ended, waits briefly for it, and lets its witness know what there is by now.
+    /// Ready at once where there is nothing to learn.
     fn poll_explain(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<Cause> {
         let _ = cx;
         Poll::Ready(cause.clone())
@@ -116,6 +125,13 @@ pub enum Received {
         cause: Cause,
         /// Did it reach the peer?
         delivery: Delivery,
+    },
+    /// A deviation beside the lanes.
+    Noticed {
+        /// Which rule it breaks.
+        rule: Rule,
+        /// What was seen, in short.
+        detail: Box<str>,
     },
     /// The peer sends nothing more; it may still read.
     ReadClosed,

@@ -15,6 +15,7 @@ use cardan_proto::session::event::{
 };
 
 use crate::inbox::{Inbox, Unwanted, Wish};
+use crate::witness::Report;
 
 /// A handle on one link.
 #[derive(Debug, Clone)]
@@ -63,6 +64,12 @@ impl Peer {
     /// Ends the link when what runs is done.
     pub fn close(&self, reason: impl Into<Cow<'static, str>>) {
         self.inbox.command(Command::Close { reason: reason.into() });
+    }
+
+    /// What is known of the process on the other side: nothing, unless it is a child of ours.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.inbox.report()
     }
 
     /// Has the driver left?
@@ -182,6 +189,12 @@ impl CallHandle {
     pub fn cancel(&self, reason: impl Into<Cow<'static, str>>) {
         let command = Command::Cancel { ticket: self.ticket, reason: reason.into() };
         self.inbox.command(command);
+    }
+
+    /// What is known of the process that was called: nothing, unless it is a child of ours.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.inbox.report()
     }
 
     /// How many happenings were dropped because nobody looked.

@@ -8,13 +8,17 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use cardan_proto::finding::Rule;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::lines::Lines;
 use cardan_runtime::link::{Link, Received};
+use cardan_runtime::witness::Witness;
 use rustix::process::Signal;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -93,12 +97,6 @@ impl ChildLink {
         self.stderr.kept().clone()
     }
 
-    /// Did a line on stderr look like a protocol message? It was meant for stdout then.
-    #[must_use]
-    pub fn stderr_looks_like_frames(&self) -> bool {
-        self.stderr.kept().looks_like_frames()
-    }
-
     /// What was promised is written and stdin closed; what the child still says is thrown away, so
     /// that it is not stuck saying it.
     fn part(&mut self, cx: &mut Context<'_>, cause: &Cause) {
@@ -122,7 +120,10 @@ impl Link for ChildLink {
         let _ = self.stderr.poll(cx);
         // Looked at so that a dead server is noticed even while a process it left behind holds the
         // pipe: the group is swept with it, and the pipe ends after what was already said.
-        let _ = self.group.poll_exit(cx);
+        let _ = poll_exit(&mut self.group, self.stderr.kept(), cx);
+        if let Some(detail) = self.stderr.take_stray() {
+            return Poll::Ready(Received::Noticed { rule: Rule::FrameOnStderr, detail });
+        }
         let received = ready!(self.lines.poll_recv(cx));
         if matches!(received, Received::ReadClosed | Received::Ended(_)) {
             self.stdout = Stdout::Ended;
@@ -158,13 +159,17 @@ impl Link for ChildLink {
         self.lines.received_bytes()
     }
 
+    fn witness(&self) -> Option<Arc<dyn Witness>> {
+        Some(Arc::new(self.stderr()))
+    }
+
     fn poll_explain(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<Cause> {
+        let exit = poll_exit(&mut self.group, self.stderr.kept(), cx);
+        // After the exit: what was said before it is in the pipe by now.
+        let said = self.stderr.poll(cx);
         if !matches!(cause, Cause::ClosedByPeer | Cause::Io(_)) {
             return Poll::Ready(cause.clone());
         }
-        let exit = self.group.poll_exit(cx);
-        // After the exit: what was said before it is in the pipe by now.
-        let said = self.stderr.poll(cx);
         let timer = self.explaining.get_or_insert_with(|| Box::pin(tokio::time::sleep(EXPLAIN_TIMEOUT)));
         let timed_out = timer.as_mut().poll(cx).is_ready();
         match exit {
@@ -183,7 +188,7 @@ impl Link for ChildLink {
         self.part(cx, cause);
         let closing = self.closing.get_or_insert_with(|| Closing::new(&self.limits));
         loop {
-            let leader = match self.group.poll_exit(cx) {
+            let leader = match poll_exit(&mut self.group, self.stderr.kept(), cx) {
                 Poll::Ready(_) => Leader::Exited,
                 Poll::Pending => Leader::Running,
             };
@@ -202,6 +207,15 @@ impl Link for ChildLink {
         self.guard = None;
         Poll::Ready(())
     }
+}
+
+/// How the child ended. Whoever looks at its stderr learns it too.
+fn poll_exit(group: &mut Group, stderr: &Stderr, cx: &mut Context<'_>) -> Poll<Option<ExitStatus>> {
+    let exit = ready!(group.poll_exit(cx));
+    if let Some(status) = exit {
+        stderr.exited(status);
+    }
+    Poll::Ready(exit)
 }
 
 impl Closing {

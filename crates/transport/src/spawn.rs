@@ -203,7 +203,7 @@ impl Spawn {
             (Some(post), Some(id)) => Some(post.watch(id).map_err(SpawnError::Guard)?),
             _ => None,
         };
-        let drain = Drain::new(stderr, limits.stderr_bytes, self.on_stderr.clone());
+        let drain = Drain::new(stderr, limits, self.on_stderr.clone());
         Ok(ChildLink::new(stdin, stdout, drain, group, guard, limits))
     }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use cardan_proto::finding::is_obeyed;
+use cardan_proto::finding::{excerpt, is_obeyed};
+use cardan_proto::limits::Limits;
+use cardan_runtime::witness::{Report, Witness};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -23,12 +26,12 @@ struct Kept {
     tail: VecDeque<u8>,
     max_bytes: usize,
     total_bytes: u64,
-    frames: u64,
+    exit: Option<Box<str>>,
 }
 
 impl Stderr {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        let kept = Kept { tail: VecDeque::new(), max_bytes, total_bytes: 0, frames: 0 };
+        let kept = Kept { tail: VecDeque::new(), max_bytes, total_bytes: 0, exit: None };
         Self { kept: Arc::new(Mutex::new(kept)) }
     }
 
@@ -44,10 +47,9 @@ impl Stderr {
         self.lock().total_bytes
     }
 
-    /// Did a line look like a protocol message? It was meant for stdout then: a porting mistake.
-    #[must_use]
-    pub fn looks_like_frames(&self) -> bool {
-        self.lock().frames > 0
+    /// The process has ended, and how.
+    pub(crate) fn exited(&self, status: ExitStatus) {
+        self.lock().exit.get_or_insert_with(|| status.to_string().into());
     }
 
     /// The last words, short enough to be part of an error.
@@ -57,6 +59,13 @@ impl Stderr {
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness for Stderr {
+    fn report(&self) -> Report {
+        let kept = self.lock();
+        Report { exit: kept.exit.clone(), stderr: kept.last(LAST_WORDS_BYTES).into() }
     }
 }
 
@@ -89,16 +98,42 @@ pub(crate) struct Drain<R> {
     /// The line that is being read, up to [`LINE_BYTES`] of it.
     line: Vec<u8>,
     chunk: Box<[u8]>,
+    stray: Stray,
+    excerpt_bytes: usize,
+}
+
+/// A line that looks like a protocol message: it was meant for stdout, a porting mistake. One is enough to
+/// tell.
+#[derive(Debug)]
+enum Stray {
+    None,
+    Seen(Box<str>),
+    Told,
 }
 
 impl<R: AsyncRead + Unpin> Drain<R> {
-    pub(crate) fn new(pipe: R, max_bytes: usize, on_line: Option<OnLine>) -> Self {
-        let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-        Self { pipe: Some(pipe), kept: Stderr::new(max_bytes), on_line, line: Vec::new(), chunk }
+    pub(crate) fn new(pipe: R, limits: &Limits, on_line: Option<OnLine>) -> Self {
+        Self {
+            pipe: Some(pipe),
+            kept: Stderr::new(limits.stderr_bytes),
+            on_line,
+            line: Vec::new(),
+            chunk: vec![0; CHUNK_BYTES].into_boxed_slice(),
+            stray: Stray::None,
+            excerpt_bytes: limits.excerpt_bytes,
+        }
     }
 
     pub(crate) fn kept(&self) -> &Stderr {
         &self.kept
+    }
+
+    /// The first message that went astray here, once.
+    pub(crate) fn take_stray(&mut self) -> Option<Box<str>> {
+        let Stray::Seen(line) = &mut self.stray else { return None };
+        let line = std::mem::take(line);
+        self.stray = Stray::Told;
+        Some(line)
     }
 
     /// Takes what is there, but no more than a share: a flood here must not keep the link from its
@@ -157,8 +192,8 @@ impl<R: AsyncRead + Unpin> Drain<R> {
         if self.line.is_empty() {
             return;
         }
-        if is_frame(&self.line) {
-            self.kept.lock().frames += 1;
+        if matches!(self.stray, Stray::None) && is_frame(&self.line) {
+            self.stray = Stray::Seen(excerpt(&self.line, self.excerpt_bytes));
         }
         if let Some(on_line) = &self.on_line {
             on_line(&harmless(self.line.trim_ascii_end()));
@@ -204,14 +239,20 @@ mod tests {
     use super::*;
 
     fn drained(input: &[u8], max_bytes: usize) -> (Stderr, Vec<String>) {
+        let (drain, lines) = drain(input, max_bytes);
+        (drain.kept, lines)
+    }
+
+    fn drain(input: &[u8], stderr_bytes: usize) -> (Drain<&[u8]>, Vec<String>) {
+        let limits = Limits { stderr_bytes, ..Limits::DEFAULT };
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&lines);
         let on_line: OnLine = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_owned()));
-        let mut drain = Drain::new(input, max_bytes, Some(on_line));
+        let mut drain = Drain::new(input, &limits, Some(on_line));
         let mut cx = Context::from_waker(std::task::Waker::noop());
         while drain.poll(&mut cx).is_pending() {}
         let lines = lines.lock().unwrap().clone();
-        (drain.kept.clone(), lines)
+        (drain, lines)
     }
 
     /// Only the end is kept, however much was written.
@@ -258,8 +299,10 @@ mod tests {
             (b"{\"level\":\"info\",\"message\":\"ready\"}\n", false),
             (b"the \"jsonrpc\" member is missing\n", false),
         ] {
-            let (kept, _) = drained(input, 1024);
-            assert_eq!(kept.looks_like_frames(), expected, "{}", kept.tail());
+            let (mut drain, _) = drain(input, 1024);
+            let told = drain.take_stray();
+            assert_eq!(told.is_some(), expected, "{}", drain.kept().tail());
+            assert_eq!(drain.take_stray(), None, "told once");
         }
     }
 

@@ -11,7 +11,7 @@ pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Turn};
 pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
-use crate::finding::Finding;
+use crate::finding::{Finding, Rule};
 use crate::jsonrpc::envelope::{Call, Decoded, Envelope, Note, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
@@ -74,6 +74,13 @@ pub enum Input {
         cause: Cause,
         /// Did it reach the peer?
         delivery: Delivery,
+    },
+    /// The link noticed a deviation beside its lanes: nothing is read or owed for it.
+    Noticed {
+        /// Which rule it breaks.
+        rule: Rule,
+        /// What was seen, in short.
+        detail: Box<str>,
     },
     /// The peer will send nothing more, but still reads.
     ReadClosed,
@@ -356,7 +363,7 @@ pub enum Output {
     },
     /// Tell our side.
     Event(Event),
-    /// End the link: nothing more will be sent.
+    /// End the link: nothing more will be sent. What it means for calls follows as events.
     Close {
         /// Why.
         cause: Cause,

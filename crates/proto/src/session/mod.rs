@@ -143,7 +143,11 @@ impl Session {
         self.now = now.max(self.now);
         match input {
             // What was on its way when the link ended concerns nobody any more.
-            Input::Frame { .. } | Input::Read { .. } | Input::Broken { .. } | Input::Failed { .. }
+            Input::Frame { .. }
+            | Input::Read { .. }
+            | Input::Broken { .. }
+            | Input::Failed { .. }
+            | Input::Noticed { .. }
                 if !self.state.is_live() => {}
             Input::Frame { lane, bytes } => self.frame(lane, &bytes),
             Input::Read { lane, decoded } => {
@@ -155,6 +159,7 @@ impl Session {
                 self.violated(lane, violation, excerpt, None);
             }
             Input::Failed { id, cause, delivery } => self.failed(id, cause, delivery),
+            Input::Noticed { rule, detail } => self.find(rule, None, detail.into()),
             Input::ReadClosed => self.read_closed(),
             Input::Closed { cause } => self.closed(&cause),
             Input::Local(command) => self.local(command),
@@ -426,10 +431,11 @@ impl Session {
         if matches!(self.state, State::Disconnecting | State::Disconnected | State::Closed) {
             return;
         }
+        // Before its consequences: whoever obeys may learn more about the end before telling of it.
+        self.out.push_back(Output::Close { cause: cause.clone() });
         self.become_state(State::Disconnecting, Some(cause.clone()));
         self.forget(&cause);
-        self.ended = Some(cause.clone());
-        self.out.push_back(Output::Close { cause });
+        self.ended = Some(cause);
     }
 
     /// The link is gone, by whoever. If we closed it, that is why, whatever the link says.
@@ -551,5 +557,6 @@ fn is_informative(rule: Rule) -> bool {
             | Rule::PushLost
             | Rule::PostRefused
             | Rule::Foreign
+            | Rule::FrameOnStderr
     )
 }
