@@ -135,6 +135,8 @@ pub struct Limits {
     pub child_term_grace: Duration,
     /// Reaping a child's group after KILL.
     pub child_kill_grace: Duration,
+    /// A child's stdout after the child itself has ended, while someone else holds it open. Then the link ends.
+    pub child_pipe_grace: Duration,
     /// Waiting for the answer to our goodbye: the closing DELETE of a legacy HTTP session, the closing handshake
     /// of a WebSocket, or `shutdown` where the dialect has it.
     pub farewell_timeout: Duration,
@@ -228,6 +230,7 @@ impl Limits {
         child_eof_grace: Duration::from_secs(2),
         child_term_grace: Duration::from_secs(2),
         child_kill_grace: Duration::from_secs(1),
+        child_pipe_grace: Duration::from_millis(500), // what it said is in the pipe; nothing more is owed
         farewell_timeout: Duration::from_secs(2),
         head_timeout: Duration::from_secs(30),
         body_timeout: Duration::from_secs(60),

@@ -21,7 +21,7 @@ use cardan_runtime::link::{Link, Received};
 use cardan_runtime::witness::Witness;
 use rustix::process::Signal;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::group::Group;
 use crate::guard::Guardian;
@@ -38,6 +38,8 @@ pub struct ChildLink {
     // Dropped in this order: the guard leaves when the group is dead, not before.
     group: Group,
     guard: Option<Guardian>,
+    /// Runs when the child has ended and its stdout has not.
+    orphaned: Option<Pin<Box<Sleep>>>,
     explaining: Option<Pin<Box<Sleep>>>,
     closing: Option<Closing>,
     limits: Limits,
@@ -79,6 +81,7 @@ impl ChildLink {
             stderr,
             group,
             guard,
+            orphaned: None,
             explaining: None,
             closing: None,
             limits: limits.clone(),
@@ -118,9 +121,17 @@ impl ChildLink {
 impl Link for ChildLink {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         let _ = self.stderr.poll(cx);
-        // Looked at so that a dead server is noticed even while a process it left behind holds the
-        // pipe: the group is swept with it, and the pipe ends after what was already said.
-        let _ = poll_exit(&mut self.group, self.stderr.kept(), cx);
+        // Looked at so that a dead server is noticed even while a process it left behind holds the pipe. The
+        // group is swept with it, and the pipe ends after what was already said; who left the group may
+        // hold it for ever, and is not waited for.
+        if poll_exit(&mut self.group, self.stderr.kept(), cx).is_ready() {
+            let grace = self.limits.child_pipe_grace;
+            let timer = self.orphaned.get_or_insert_with(|| Box::pin(sleep(grace)));
+            if timer.as_mut().poll(cx).is_ready() {
+                self.stdout = Stdout::Ended;
+                return Poll::Ready(Received::Ended(Cause::ClosedByPeer));
+            }
+        }
         if let Some(detail) = self.stderr.take_stray() {
             return Poll::Ready(Received::Noticed { rule: Rule::FrameOnStderr, detail });
         }
@@ -170,7 +181,7 @@ impl Link for ChildLink {
         if !matches!(cause, Cause::ClosedByPeer | Cause::Io(_)) {
             return Poll::Ready(cause.clone());
         }
-        let timer = self.explaining.get_or_insert_with(|| Box::pin(tokio::time::sleep(EXPLAIN_TIMEOUT)));
+        let timer = self.explaining.get_or_insert_with(|| Box::pin(sleep(EXPLAIN_TIMEOUT)));
         let timed_out = timer.as_mut().poll(cx).is_ready();
         match exit {
             Poll::Ready(Some(status)) if said.is_ready() || timed_out => Poll::Ready(Cause::Exited {

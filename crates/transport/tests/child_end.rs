@@ -174,6 +174,32 @@ async fn f1_a_grandchild_that_holds_the_pipe_does_not_hide_the_death() {
     group_gone(session.pid, SOON).await;
 }
 
+/// F1, S0-35: nor does one that has left the group, although it cannot be swept and holds both streams.
+#[tokio::test]
+async fn f1_a_grandchild_in_a_session_of_its_own_does_not_hide_the_death() {
+    let script = "
+stray = subprocess.Popen(['sleep', '1000'], start_new_session=True)
+sys.stderr.write('%d\\n' % stray.pid); sys.stderr.flush()
+def leave(arguments):
+    send({'jsonrpc': '2.0', 'method': 'notifications/message', 'params': {'level': 'info', 'data': 'bye'}})
+    os._exit(3)
+serve({'x': echo, 'leave': leave})";
+    let session = connect(&python(script), &Limits::DEFAULT).await;
+    result(within(5, "a reply", session.call("x", "{}")).await);
+    let stray: u32 = session.stderr.tail().trim().parse().unwrap();
+    let outcome = within(3, "the outcome", session.call("leave", "{}")).await;
+    let end = within(3, "the end", session.driver).await.unwrap();
+    kill(stray, Signal::KILL);
+    assert!(
+        matches!(&outcome, Outcome::Lost { cause, .. } if exited(cause).0 == "exit status: 3"),
+        "{outcome:?}"
+    );
+    assert_eq!(exited(&end).0, "exit status: 3");
+    let logged =
+        session.herald.events.lock().unwrap().iter().any(|event| matches!(event, Event::Logged { .. }));
+    assert!(logged, "what it said before is read");
+}
+
 /// S0-34: a driver that is dropped kills the group at once, without any grace.
 #[tokio::test]
 async fn dropping_the_link_kills_the_group() {
