@@ -11,6 +11,7 @@ use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
+use cardan_proto::secret::{Redactor, Secret};
 use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
 use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
@@ -46,15 +47,16 @@ impl Connection {
         let interrupts = Interrupts::watch()
             .map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
-        let (watch, person) = (Watch::new(loudness), Person::new(options));
+        let door = Door::of(target)?;
+        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options));
         let limits = limits(options.timeout);
         let connector = connector(options, &watch, &person, &limits)?;
         let start = Instant::now();
         let opened = tokio::select! {
-            opened = reach(target, &connector, &watch, &limits) => opened,
+            opened = reach(door, &connector, &watch, &limits) => opened,
             () = interrupts.first() => Err(interrupted()),
         };
-        let client = opened.map_err(|failure| failure.seen(watch.findings(), watch.stderr()))?;
+        let client = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
         match (client.settled().revision.era(), options.log_level) {
             (_, Some(level)) => client.set_level(level),
@@ -124,7 +126,7 @@ impl Connection {
     }
 
     fn explained(&self, error: CallError) -> Failure {
-        Failure::from(error).seen(self.watch.findings(), self.watch.stderr())
+        self.watch.explained(Failure::from(error))
     }
 }
 
@@ -152,52 +154,89 @@ fn connector(
     person: &Person,
     limits: &Limits,
 ) -> Result<Connector, Failure> {
-    let watch = watch.clone();
+    let (watch, secrets) = (watch.clone(), watch.secrets().clone());
     Ok(Client::builder("cardan", env!("CARGO_PKG_VERSION"))
         .answer(person.answerers(options)?)
         .observe(move |event| watch.event(event))
         .era(options.era())
         .strictness(options.strictness())
+        .secrets(secrets)
         .limits(limits.clone()))
 }
 
+/// How the server is reached.
+enum Door<'a> {
+    Spawn(Box<Spawn>),
+    Unix(&'a Path),
+    Tcp(&'a str),
+    Http(Box<Http>, Redactor),
+    Ws(&'a str),
+}
+
+impl<'a> Door<'a> {
+    fn of(target: &'a Target) -> Result<Self, Failure> {
+        Ok(match target {
+            Target::Command { program, args, env, cwd } => {
+                let mut spawn = Spawn::new(program).args(args).env_policy(EnvPolicy::Inherit);
+                for (name, value) in env {
+                    spawn = spawn.env(name, value);
+                }
+                if let Some(cwd) = cwd {
+                    spawn = spawn.cwd(cwd);
+                }
+                Self::Spawn(Box::new(spawn))
+            }
+            Target::Unix(path) => Self::Unix(path),
+            Target::Tcp(address) => Self::Tcp(address),
+            Target::Http { url, headers, bearer_env, ca } => {
+                let (http, secrets) =
+                    http(url, headers, bearer_env.as_deref(), ca.as_deref()).map_err(|error| {
+                        Failure::usage(error.to_string()).next("write it as https://host/path")
+                    })?;
+                Self::Http(Box::new(http), secrets)
+            }
+            Target::Ws(url) => Self::Ws(url),
+        })
+    }
+
+    /// What we gave to the server and nobody else should read.
+    fn secrets(&self) -> Redactor {
+        match self {
+            Self::Spawn(spawn) => spawn.redactor(),
+            Self::Http(_, secrets) => secrets.clone(),
+            Self::Unix(_) | Self::Tcp(_) | Self::Ws(_) => Redactor::default(),
+        }
+    }
+}
+
 async fn reach(
-    target: &Target,
+    door: Door<'_>,
     connector: &Connector,
     watch: &Watch,
     limits: &Limits,
 ) -> Result<Client, Failure> {
-    match target {
-        Target::Command { program, args, env, cwd } => {
-            let mut spawn = Spawn::new(program).args(args).env_policy(EnvPolicy::Inherit);
-            for (name, value) in env {
-                spawn = spawn.env(name, value);
-            }
-            if let Some(cwd) = cwd {
-                spawn = spawn.cwd(cwd);
-            }
+    match door {
+        Door::Spawn(mut spawn) => {
             if watch.loudness() == Loudness::Verbose {
-                spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
+                *spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
             }
             let dial = async || start(&spawn, watch, limits);
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Unreachable))
         }
-        Target::Unix(path) => {
+        Door::Unix(path) => {
             let dial = async || socket::connect_unix(path, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
-        Target::Http { url, headers, bearer_env, ca } => {
-            let http = http(url, headers, bearer_env.as_deref(), ca.as_deref())
-                .map_err(|error| Failure::usage(error.to_string()).next("write it as https://host/path"))?
-                .limits(limits);
+        Door::Http(http, _) => {
+            let http = http.limits(limits);
             let dial = async || http.link();
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Usage))
         }
-        Target::Tcp(address) => {
+        Door::Tcp(address) => {
             let dial = async || dial_tcp(address, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
-        Target::Ws(url) => {
+        Door::Ws(url) => {
             let options = Dial::new(limits);
             let dial = async || dial(url, &options).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of_dialling))
@@ -210,19 +249,22 @@ fn http(
     headers: &[(String, String)],
     bearer_env: Option<&str>,
     ca: Option<&Path>,
-) -> Result<Http, Box<dyn std::error::Error>> {
+) -> Result<(Http, Redactor), Box<dyn std::error::Error>> {
     let mut http = Http::new(url)?;
+    let mut secrets: Vec<_> = Secret::found_in(url).collect();
     for (name, value) in headers {
         http = http.header(name, value)?;
+        secrets.push(Secret::new(value.trim()));
     }
     if let Some(variable) = bearer_env {
         let token = std::env::var(variable).map_err(|error| format!("--bearer-env {variable}: {error}"))?;
         http = http.bearer(token.trim())?;
+        secrets.push(Secret::new(token.trim()));
     }
     if let Some(ca) = ca {
         http = http.roots(ca)?;
     }
-    Ok(http)
+    Ok((http, Redactor::new(secrets)))
 }
 
 fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {

@@ -1,6 +1,7 @@
 //! Why a command failed, in full: class, message, the peer's code and data, delivery, last words of
 //! the server, and what to do next.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use cardan_client::{CallError, ConnectError, words};
 use cardan_proto::finding::Finding;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Cause, Delivery, Refusal};
 use cardan_proto::socket::Again;
 use cardan_runtime::witness::Report;
@@ -83,6 +85,20 @@ impl Failure {
                 if known.findings.is_empty() {
                     known.findings = findings;
                 }
+            }
+        }
+        self
+    }
+
+    /// Without secrets, whoever let them slip.
+    pub(crate) fn hiding(mut self, secrets: &Redactor) -> Self {
+        self.message = secrets.redact(&self.message).into_owned();
+        if let Some(data) = self.circumstances.fault.as_mut().and_then(|fault| fault.data.as_mut()) {
+            let told = String::from_utf8_lossy(data).into_owned();
+            if let Cow::Owned(text) = secrets.redact(&told) {
+                // What is no JSON any more is told as text.
+                let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                *data = value.to_string().into();
             }
         }
         self

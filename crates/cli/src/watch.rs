@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cardan_proto::finding::Finding;
 use cardan_proto::model::logging::LogParams;
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Event, Progress};
 use cardan_transport::stderr::Stderr;
 
+use crate::failure::Failure;
 use crate::output::tell;
 
 /// What was seen so far. Cheap to clone.
@@ -14,6 +16,7 @@ use crate::output::tell;
 pub(crate) struct Watch {
     seen: Arc<Mutex<Seen>>,
     loudness: Loudness,
+    secrets: Redactor,
 }
 
 /// How much is told while it happens.
@@ -35,8 +38,18 @@ struct Seen {
 const MAX_FINDINGS: usize = 5;
 
 impl Watch {
-    pub(crate) fn new(loudness: Loudness) -> Self {
-        Self { seen: Arc::default(), loudness }
+    pub(crate) fn new(loudness: Loudness, secrets: Redactor) -> Self {
+        Self { seen: Arc::default(), loudness, secrets }
+    }
+
+    /// What is not to be shown of anything.
+    pub(crate) fn secrets(&self) -> &Redactor {
+        &self.secrets
+    }
+
+    /// A failure with what was seen, and without secrets.
+    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+        failure.seen(self.findings(), self.stderr()).hiding(&self.secrets)
     }
 
     pub(crate) fn loudness(&self) -> Loudness {
@@ -51,7 +64,7 @@ impl Watch {
     /// Something happened on the link.
     pub(crate) fn event(&self, event: &Event) {
         match event {
-            Event::Logged { params } => tell(&log_line(params)),
+            Event::Logged { params } => tell(&self.secrets.redact(&log_line(params))),
             Event::Found(finding) => self.found(finding),
             _ => {}
         }

@@ -11,6 +11,7 @@ use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::Implementation;
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::{Config, EraChoice, Role};
 use cardan_proto::session::event::{Ask, Cause, Event};
 use cardan_proto::session::state::State;
@@ -41,6 +42,7 @@ pub struct Connector {
     strictness: Strictness,
     dialect: Dialect,
     limits: Limits,
+    secrets: Redactor,
 }
 
 /// Sees everything that happens on the link. Must not block.
@@ -58,6 +60,7 @@ impl Connector {
             strictness: Strictness::Standard,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
+            secrets: Redactor::default(),
         }
     }
 
@@ -106,6 +109,13 @@ impl Connector {
     /// Every bound.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// What findings about the server do not show: of a child, what
+    /// `cardan_transport::spawn::Spawn::redactor` knows.
+    pub fn secrets(mut self, secrets: Redactor) -> Self {
+        self.secrets = secrets;
         self
     }
 
@@ -191,6 +201,7 @@ impl Connector {
             strictness: self.strictness,
             dialect: self.dialect,
             limits: self.limits.clone(),
+            secrets: self.secrets.clone(),
             ..Config::new(Role::Client, identity, capabilities)
         }
     }

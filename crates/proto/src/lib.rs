@@ -15,6 +15,7 @@
 //! * [`session`]: the protocol on one link, as one value.
 //! * [`task`]: calls whose answer is fetched later.
 //! * [`finding`]: what a peer did wrong, told truthfully.
+//! * [`secret`]: what no finding and no error shows.
 //! * [`dialect`]: foreign wire forms, translated at the edge.
 //! * [`http`]: the rules of the HTTP bindings.
 //! * [`socket`]: why WebSockets are closed.
@@ -29,6 +30,7 @@ pub mod limits;
 pub mod method;
 pub mod model;
 pub mod moment;
+pub mod secret;
 pub mod session;
 pub mod socket;
 pub mod task;

@@ -15,6 +15,7 @@ use cardan_proto::model::task;
 use cardan_proto::model::tool::{TaskSupport, ToolExecution};
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::model::{Implementation, Prompt, PromptMessage, Resource, ResourceTemplate, Tool};
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::{CacheHint, CacheScope, Config, Role};
 use cardan_proto::session::event::Event;
 use serde_json::{Value, json};
@@ -63,6 +64,7 @@ pub struct Builder {
     dialect: Dialect,
     cache: CacheHint,
     limits: Limits,
+    secrets: Redactor,
 }
 
 impl Builder {
@@ -83,6 +85,7 @@ impl Builder {
             dialect: Dialect::Standard,
             cache: CacheHint::default(),
             limits: Limits::DEFAULT,
+            secrets: Redactor::default(),
         }
     }
 
@@ -286,6 +289,12 @@ impl Builder {
         self
     }
 
+    /// What findings about clients do not show.
+    pub fn secrets(mut self, secrets: Redactor) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
     /// The server.
     pub fn build(self) -> Server {
         let identity = Bytes::from(json!(self.identity).to_string());
@@ -304,6 +313,7 @@ impl Builder {
             dialect: self.dialect,
             cache: CacheHint { scope, ..self.cache },
             limits: self.limits,
+            secrets: self.secrets,
             ..Config::new(Role::Server, identity, capabilities)
         };
         let ttl = config.limits.request_state_ttl;

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::{Redactor, Secret, is_secret_name};
 use tokio::process::Command;
 
 use crate::child::ChildLink;
@@ -43,6 +44,7 @@ pub struct Spawn {
     cwd: Option<PathBuf>,
     guard: Guard,
     on_stderr: Option<OnLine>,
+    secrets: Vec<Secret>,
 }
 
 /// Which of our variables a child sees before additions and removals.
@@ -100,6 +102,7 @@ impl Spawn {
             cwd: None,
             guard: Guard::default(),
             on_stderr: None,
+            secrets: Vec::new(),
         }
     }
 
@@ -124,7 +127,15 @@ impl Spawn {
         self
     }
 
-    /// Sets a variable, whatever the policy. This is where a server's credentials go.
+    /// Sets a variable to a secret, which is then shown nowhere: not in the child's stderr either.
+    #[must_use]
+    pub fn secret(mut self, name: impl Into<OsString>, secret: Secret) -> Self {
+        self.secrets.push(secret.clone());
+        self.change_env(name, Some(secret.expose().into()))
+    }
+
+    /// Sets a variable, whatever the policy. Its value is hidden if the name tells that it is secret; others
+    /// are set with [`Spawn::secret`].
     #[must_use]
     pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.change_env(name, Some(value.into()))
@@ -172,6 +183,25 @@ impl Spawn {
         vars
     }
 
+    /// What is known to be secret about this server: values set as such, values of variables and arguments
+    /// whose names tell it. For whoever shows what the server says.
+    #[must_use]
+    pub fn redactor(&self) -> Redactor {
+        let variables = self.environment().into_iter().filter_map(|(name, value)| {
+            let value = value.into_string().ok()?;
+            is_secret_name(name.to_str()?).then(|| Secret::new(value))
+        });
+        let args = self.args.iter().filter_map(|arg| arg.to_str());
+        let named = args.flat_map(Secret::found_in);
+        // `--token VALUE`
+        let pairs = self.args.iter().zip(self.args.iter().skip(1));
+        let behind = pairs.filter_map(|(option, value)| {
+            let name = option.to_str()?.strip_prefix('-')?;
+            is_secret_name(name).then(|| value.to_str().map(Secret::new))?
+        });
+        Redactor::new(self.secrets.iter().cloned().chain(variables).chain(named).chain(behind))
+    }
+
     /// Starts the server, in a process group of its own. Needs a tokio runtime with I/O and time.
     pub fn spawn(&self, limits: &Limits) -> Result<ChildLink, SpawnError> {
         let environment = self.environment();
@@ -203,17 +233,20 @@ impl Spawn {
             (Some(post), Some(id)) => Some(post.watch(id).map_err(SpawnError::Guard)?),
             _ => None,
         };
-        let drain = Drain::new(stderr, limits, self.on_stderr.clone());
+        let drain = Drain::new(stderr, limits, self.on_stderr.clone()).hiding(self.redactor());
         Ok(ChildLink::new(stdin, stdout, drain, group, guard, limits))
     }
 }
 
 impl fmt::Debug for Spawn {
-    /// Values of variables are left out: they are where secrets live.
+    /// Values of variables are left out, and what arguments hold of secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hiding = self.redactor();
+        let args: Vec<_> =
+            self.args.iter().map(|arg| hiding.redact(&arg.to_string_lossy()).into_owned()).collect();
         f.debug_struct("Spawn")
             .field("program", &self.program)
-            .field("args", &self.args)
+            .field("args", &args)
             .field("policy", &self.policy)
             .field("changes", &self.changes.keys())
             .field("cwd", &self.cwd)

@@ -1,6 +1,7 @@
 //! What a child says beside the protocol: always drained, its tail kept, never taken for an error.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::pin::Pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use cardan_proto::finding::{excerpt, is_obeyed};
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
 use cardan_runtime::witness::{Report, Witness};
 use memchr::{memchr, memmem};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -16,12 +18,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 pub type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A view of a child's stderr that outlives the link. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Stderr {
     kept: Arc<Mutex<Kept>>,
+    secrets: Redactor,
 }
 
-#[derive(Debug)]
 struct Kept {
     tail: VecDeque<u8>,
     max_bytes: usize,
@@ -32,13 +34,13 @@ struct Kept {
 impl Stderr {
     pub(crate) fn new(max_bytes: usize) -> Self {
         let kept = Kept { tail: VecDeque::new(), max_bytes, total_bytes: 0, exit: None };
-        Self { kept: Arc::new(Mutex::new(kept)) }
+        Self { kept: Arc::new(Mutex::new(kept)), secrets: Redactor::default() }
     }
 
-    /// The last of what was written, as text that is safe to print.
+    /// The last of what was written, as text that is safe to print: no commands, no secrets.
     #[must_use]
     pub fn tail(&self) -> String {
-        self.lock().last(usize::MAX)
+        self.shown(usize::MAX)
     }
 
     /// Everything that was ever written, in bytes.
@@ -54,7 +56,12 @@ impl Stderr {
 
     /// The last words, short enough to be part of an error.
     pub(crate) fn last_words(&self) -> Box<str> {
-        self.lock().last(LAST_WORDS_BYTES).into()
+        self.shown(LAST_WORDS_BYTES).into()
+    }
+
+    fn shown(&self, max_bytes: usize) -> String {
+        let text = self.lock().last(max_bytes);
+        self.secrets.redact(&text).into_owned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -64,8 +71,15 @@ impl Stderr {
 
 impl Witness for Stderr {
     fn report(&self) -> Report {
-        let kept = self.lock();
-        Report { exit: kept.exit.clone(), stderr: kept.last(LAST_WORDS_BYTES).into() }
+        let exit = self.lock().exit.clone();
+        Report { exit, stderr: self.last_words() }
+    }
+}
+
+impl fmt::Debug for Stderr {
+    /// Without what was written: whoever wants to see that asks for the tail.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stderr").field("total_bytes", &self.total_bytes()).finish_non_exhaustive()
     }
 }
 
@@ -122,6 +136,12 @@ impl<R: AsyncRead + Unpin> Drain<R> {
             stray: Stray::None,
             excerpt_bytes: limits.excerpt_bytes,
         }
+    }
+
+    /// Shows nothing of these secrets.
+    pub(crate) fn hiding(mut self, secrets: Redactor) -> Self {
+        self.kept.secrets = secrets;
+        self
     }
 
     pub(crate) fn kept(&self) -> &Stderr {
@@ -196,7 +216,7 @@ impl<R: AsyncRead + Unpin> Drain<R> {
             self.stray = Stray::Seen(excerpt(&self.line, self.excerpt_bytes));
         }
         if let Some(on_line) = &self.on_line {
-            on_line(&harmless(self.line.trim_ascii_end()));
+            on_line(&self.kept.secrets.redact(&harmless(self.line.trim_ascii_end())));
         }
         self.line.clear();
     }

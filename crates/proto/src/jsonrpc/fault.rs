@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::object::Object;
+use crate::secret::Redactor;
 
 /// The codes of the specification, and nothing of our own in its ranges.
 pub mod code {
@@ -41,7 +42,9 @@ pub mod code {
 }
 
 /// An error object as it stands on the wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Shown in errors and logs, it hides what its words call a secret; the members themselves are as they came.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Fault {
     /// What kind of error.
     pub code: i64,
@@ -139,7 +142,19 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (code {})", self.message, self.code)
+        write!(f, "{} (code {})", Redactor::default().redact(&self.message), self.code)
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hiding = Redactor::default();
+        let data = self.data.as_ref().map(|data| String::from_utf8_lossy(data));
+        f.debug_struct("Fault")
+            .field("code", &self.code)
+            .field("message", &hiding.redact(&self.message))
+            .field("data", &data.as_ref().map(|data| hiding.redact(data)))
+            .finish()
     }
 }
 

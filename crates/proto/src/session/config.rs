@@ -10,6 +10,7 @@ use crate::era::Revisions;
 use crate::era::caps::ServerCaps;
 use crate::finding::Strictness;
 use crate::limits::Limits;
+use crate::secret::Redactor;
 
 /// Which side we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct Config {
     pub dialect: Dialect,
     /// Every bound.
     pub limits: Limits,
+    /// What findings do not show.
+    pub secrets: Redactor,
     /// What follows from the rest.
     pub memo: Memo,
 }
@@ -139,6 +142,7 @@ impl Config {
             strictness: Strictness::Standard,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
+            secrets: Redactor::default(),
             memo: Memo::default(),
         }
     }

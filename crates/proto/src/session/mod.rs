@@ -513,7 +513,11 @@ impl Session {
 
     /// Records a deviation. In strict mode the link ends with the input that brought it.
     fn find(&mut self, rule: Rule, call: Option<CallId>, detail: String) {
-        let finding = Finding { frame: self.frames, rule, call, detail: detail.into() };
+        let secrets = &self.config.secrets;
+        let detail = secrets.redact(&detail).into();
+        // A peer can put anything into an id.
+        let call = call.filter(|id| !secrets.holds(&id.to_string()));
+        let finding = Finding { frame: self.frames, rule, call, detail };
         self.findings.record(finding.clone(), self.config.limits.findings);
         self.event(Event::Found(finding));
         if self.config.strictness == Strictness::Strict && !is_informative(rule) {

@@ -1,0 +1,40 @@
+//! A server that lets slip what it was given: the command shows none of it.
+
+mod common;
+
+use common::cardan;
+
+const CANARY: &str = "canary-4711-abcdef";
+
+/// Leaks on stderr, as noise, in a log note and in the fault of the call.
+const SERVER: &str = r#"
+reply() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$1" "$2"; }
+echo "stderr has $SOME_API_KEY" >&2
+echo "noise has $SOME_API_KEY"
+read line
+reply 1 '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}'
+read line
+printf '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"note has %s"}}\n' "$SOME_API_KEY"
+while read line; do
+  id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+  reply "$id" "\"error\":{\"code\":-32603,\"message\":\"key $SOME_API_KEY is refused\",\"data\":{\"got\":\"$SOME_API_KEY\"}}"
+done
+"#;
+
+/// T27, S1-C5: neither text nor JSON, neither loud nor quiet, neither alive nor dead.
+#[test]
+fn the_command_shows_no_secret() {
+    let env = format!("SOME_API_KEY={CANARY}");
+    for (manner, server, code) in [("lives", SERVER, 10), ("dies", "echo \"$SOME_API_KEY\" >&2; exit 1", 13)]
+    {
+        for extra in [&[][..], &["--json"], &["-v"], &["--strict"]] {
+            let words =
+                [&["list", "tools", "--era", "legacy", "--env", &env], extra, &["--", "sh", "-c", server]];
+            let ran = cardan(&words.concat());
+            let all = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(!all.contains("4711"), "{manner} {extra:?}: {all}");
+            assert!(all.contains("[redacted]"), "{manner} {extra:?}: it did leak: {all}");
+            assert!(extra == ["--strict"] || ran.code == Some(code), "{manner} {extra:?}: {ran:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Secrets stay out of what is shown or logged: by name, wherever a name tells that a secret follows, and
+//! by value, where the value is known.
+//!
+//! Redacting is for text that people read: findings, errors, the last words of a child. What goes over the
+//! wire is left as it is.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+mod names;
+
+pub use names::is_secret_name;
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// Shorter values are not looked for: they stand in half of all words.
+const MIN_BYTES: usize = 4;
+
+/// A value that no output shows. There is no way to print it but to ask for it.
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// Keeps a value secret.
+    pub fn new(value: impl Into<Box<str>>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, for where it is needed.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// The values in a text whose names tell that they are secret: `token=...`, `Authorization: ...`.
+    pub fn found_in(text: &str) -> impl Iterator<Item = Self> {
+        names::values(text).into_iter().map(|range| Self::new(names::behind_scheme(&text[range])))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(REDACTED)
+    }
+}
+
+/// Takes secrets out of text. Without any values it goes by names alone. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// As they are and as JSON writes them.
+    values: Arc<[Box<str>]>,
+}
+
+impl Redactor {
+    /// Looks for these values too.
+    pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
+        let mut values = Vec::new();
+        for Secret(value) in secrets {
+            if value.len() < MIN_BYTES {
+                continue;
+            }
+            let json = serde_json::Value::from(&*value).to_string();
+            let escaped = &json[1..json.len() - 1];
+            if *escaped != *value {
+                values.push(escaped.into());
+            }
+            values.push(value);
+        }
+        Self { values: values.into() }
+    }
+
+    /// The text without secrets. It may have been cut out of a longer one: the end of a value at its
+    /// beginning, and the beginning of one at its end, go too.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut ranges = names::values(text);
+        for value in &*self.values {
+            ranges.extend(text.match_indices(&**value).map(|(at, found)| at..at + found.len()));
+            ranges.extend(torn(text, value));
+        }
+        ranges.retain(|range| text[range.clone()] != *REDACTED);
+        if ranges.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        ranges.sort_by_key(|range| range.start);
+        Cow::Owned(without(text, &ranges))
+    }
+
+    /// Is there anything to redact?
+    #[must_use]
+    pub fn holds(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Owned(_))
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("values", &self.values.len()).finish()
+    }
+}
+
+/// Where the text begins with the rest of a value or ends with its start.
+fn torn(text: &str, value: &str) -> impl Iterator<Item = Range<usize>> {
+    let end = text.strip_suffix("...").unwrap_or(text).len();
+    let cuts = || value.char_indices().map(|(at, _)| at).filter(|at| *at > 0);
+    let head = cuts().map(|cut| &value[cut..]).find(|rest| rest.len() >= MIN_BYTES && text.starts_with(rest));
+    let start = cuts().rev().map(|cut| &value[..cut]);
+    let tail = start.take_while(|part| part.len() >= MIN_BYTES).find(|part| text[..end].ends_with(part));
+    let head = head.map(|rest| 0..rest.len());
+    head.into_iter().chain(tail.map(|part| end - part.len()..end))
+}
+
+/// The text with each run of ranges, in order of their start, replaced.
+fn without(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for range in ranges {
+        if range.start >= done {
+            out.push_str(&text[done..range.start]);
+            out.push_str(REDACTED);
+        }
+        done = done.max(range.end);
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S1-C5, T27: a secret has no way out but the one that says so.
+    #[test]
+    fn secrets_do_not_print() {
+        let secret = Secret::new("hunter2-canary");
+        assert_eq!(format!("{secret:?}"), REDACTED);
+        assert_eq!(secret.expose(), "hunter2-canary");
+        let redactor = Redactor::new([secret]);
+        assert!(!format!("{redactor:?}").contains("canary"));
+    }
+
+    /// S1-C5: by value, wherever it stands, in JSON too, whole or cut.
+    #[test]
+    fn values_are_redacted() {
+        let redactor =
+            Redactor::new([Secret::new("s3cr\"et-value"), Secret::new("abc"), Secret::new("käse-brot")]);
+        for (text, clean) in [
+            ("key s3cr\"et-value is wrong", "key [redacted] is wrong"),
+            (r#"{"a":"s3cr\"et-value"}"#, r#"{"a":"[redacted]"}"#),
+            ("s3cr\"et-values3cr\"et-value", "[redacted][redacted]"),
+            ("et-value was the end", "[redacted] was the end"),
+            ("it begins s3cr\"et-v", "it begins [redacted]"),
+            ("it begins s3cr\"et-v...", "it begins [redacted]..."),
+            ("mit käse-br", "mit [redacted]"),
+            ("abc is too short to look for", "abc is too short to look for"),
+            ("nothing to see", "nothing to see"),
+        ] {
+            assert_eq!(redactor.redact(text), clean);
+        }
+    }
+
+    /// S1-C5: what a header holds is known without its scheme.
+    #[test]
+    fn values_are_learned_from_text() {
+        let text = "Authorization: Bearer canary-1";
+        let values: Vec<_> = Secret::found_in(text).map(|secret| secret.expose().to_owned()).collect();
+        assert_eq!(values, ["canary-1"]);
+        let redactor = Redactor::new(Secret::found_in(text));
+        assert_eq!(redactor.redact("canary-1 is wrong"), "[redacted] is wrong");
+        assert!(redactor.holds("canary-1") && !redactor.holds("other"));
+    }
+
+    /// S1-C5: redacting again changes nothing.
+    #[test]
+    fn redacting_twice_is_redacting_once() {
+        let redactor = Redactor::new([Secret::new("canary-1")]);
+        let once = redactor.redact("token=canary-1 Authorization: Bearer canary-1").into_owned();
+        assert_eq!(once, "token=[redacted] Authorization: [redacted]");
+        assert_eq!(redactor.redact(&once), once);
+    }
+}
