@@ -224,6 +224,9 @@ fn limits(rng: &mut Rng) -> Limits {
     if rng.percent(30) {
         limits.asks_per_round = rng.within(1, 2) as usize;
     }
+    if rng.percent(20) {
+        limits.asks_per_minute = rng.within(0, 3) as u32;
+    }
     if rng.percent(30) {
         limits.listens = rng.within(1, 2) as usize;
         limits.listen_uris = rng.within(1, 2) as usize;
