@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 over bytes: [`scan`] finds where values end, [`envelope`] tells calls, notes and
 //! replies apart, [`write`](mod@write) puts them back, [`splice`] edits one object in passing,
-//! [`pointer`] names a place.
+//! [`pointer`](mod@pointer) names a place.
 
 pub mod envelope;
 pub mod fault;
