@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
                 assert!(!bytes.is_empty() && bytes.len() <= limit && !bytes.contains(&b'\n'));
                 told += bytes.len();
             }
-            Line::Oversize { bytes } => {
+            Line::Oversize { bytes, .. } => {
                 assert!(*bytes > limit as u64);
                 told += *bytes as usize;
             }

@@ -412,7 +412,7 @@ async fn f18_every_wait_ends() {
     for (choice, era) in [(Modern, "modern"), (Legacy, "legacy")] {
         for (behaviour, expected) in [
             ("silent", "timed out, Idle"),
-            ("oversize_reply", "timed out, Idle; found oversize 1"),
+            ("oversize_reply", "violated oversize; found oversize 1"),
             ("progress_forever", "timed out, Total"),
         ] {
             let mut run = Run::new(behaviour, choice);

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cardan_proto::era::Revision;
-use cardan_proto::finding::Finding;
+use cardan_proto::finding::{Finding, Rule};
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::Flaw;
@@ -96,6 +96,9 @@ impl CallError {
             Self::TimedOut { .. } => "allow more time in all",
             Self::Cancelled { .. } => "call again",
             Self::Lost { .. } => "connect again; look at the server's last words",
+            Self::Violated(violation) if violation.rule == Rule::Oversize => {
+                "allow longer messages (limits.frame_bytes), or ask for less"
+            }
             Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => {
                 "report it to the server's author; lenient mode may help"
             }

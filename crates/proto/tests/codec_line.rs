@@ -7,9 +7,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 const LIMIT: usize = 64;
+const HEAD: usize = 16;
 
 fn decode(limit: usize, chunks: &[&[u8]]) -> Vec<Line> {
-    let mut decoder = LineDecoder::new(limit);
+    let mut decoder = LineDecoder::new(limit).keeping_head(HEAD);
     let mut buf = BytesMut::new();
     let mut lines = Vec::new();
     for chunk in chunks {
@@ -27,6 +28,12 @@ fn frame(text: &str) -> Line {
 
 fn unterminated(text: &str) -> Line {
     Line::Unterminated(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// What a decoder that keeps [`HEAD`] bytes tells of a line too long, of which `head` is the beginning.
+fn oversize(bytes: u64, head: &str) -> Line {
+    let head = Bytes::copy_from_slice(&head.as_bytes()[..HEAD.min(head.len())]);
+    Line::Oversize { bytes, head }
 }
 
 /// Whole, byte by byte, and in two at every offset.
@@ -139,17 +146,17 @@ fn s3_21_the_limit_is_sharp() {
     let bytes = LIMIT as u64 + 1;
     check(format!("{longest}\n{{}}\n"), &[frame(&longest), frame("{}")]);
     check(format!("{longest}\r\n{{}}\n"), &[frame(&longest), frame("{}")]);
-    check(format!("{too_long}\n{{}}\n"), &[Line::Oversize { bytes }, frame("{}")]);
-    check(format!("{too_long}\r\n{{}}\n"), &[Line::Oversize { bytes: bytes + 1 }, frame("{}")]);
+    check(format!("{too_long}\n{{}}\n"), &[oversize(bytes, &too_long), frame("{}")]);
+    check(format!("{too_long}\r\n{{}}\n"), &[oversize(bytes + 1, &too_long), frame("{}")]);
     check(&longest, &[unterminated(&longest)]);
-    check(&too_long, &[Line::Oversize { bytes }]);
+    check(&too_long, &[oversize(bytes, &too_long)]);
 }
 
 /// S3-21: an oversize line is reported once, with its whole size, at its newline or at the end.
 #[test]
 fn s3_21_an_oversize_line_is_skipped_to_its_newline() {
     let long = "y".repeat(10 * LIMIT);
-    let oversize = Line::Oversize { bytes: 10 * LIMIT as u64 };
+    let oversize = oversize(10 * LIMIT as u64, &long);
     let expected = [frame("1"), oversize.clone(), oversize.clone(), frame("2"), oversize];
     check(format!("1\n{long}\n{long}\n\n2\n{long}"), &expected);
 }
@@ -158,7 +165,8 @@ fn s3_21_an_oversize_line_is_skipped_to_its_newline() {
 #[test]
 fn an_oversize_first_line_is_still_the_first() {
     let long = format!("\u{feff}{}", "z".repeat(LIMIT));
-    let oversize = Line::Oversize { bytes: long.len() as u64 };
+    // Its mark is none of its head.
+    let oversize = oversize(long.len() as u64, &long[3..]);
     check(format!("{long}\n\u{feff}{{}}\n"), &[oversize, frame("\u{feff}{}")]);
 }
 
@@ -179,7 +187,7 @@ fn t19_an_endless_line_is_not_kept() {
         }
     }
     buf.extend_from_slice(b"\n{}\n");
-    assert_eq!(decoder.next(&mut buf), Some(Line::Oversize { bytes: 64 << 20 }));
+    assert_eq!(decoder.next(&mut buf), Some(Line::Oversize { bytes: 64 << 20, head: Bytes::new() }));
     assert_eq!(decoder.next(&mut buf), Some(frame("{}")));
 }
 

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use cardan_proto::codec::{Line, LineDecoder};
@@ -29,8 +28,7 @@ pub struct Lines<R, W> {
     inbuf: BytesMut,
     received_bytes: u64,
     out: Outbox,
-    excerpt_bytes: usize,
-    drain_timeout: Duration,
+    limits: Limits,
     /// Runs while we close and the peer does not take what waits.
     closing: Option<Pin<Box<Sleep>>>,
 }
@@ -41,12 +39,11 @@ impl<R, W> Lines<R, W> {
         Self {
             reader: Some(reader),
             writer: Some(writer),
-            decoder: LineDecoder::new(limits.frame_bytes),
+            decoder: LineDecoder::new(limits.frame_bytes).keeping_head(limits.excerpt_bytes),
             inbuf: BytesMut::new(),
             received_bytes: 0,
             out: Outbox::default(),
-            excerpt_bytes: limits.excerpt_bytes,
-            drain_timeout: limits.drain_timeout,
+            limits: limits.clone(),
             closing: None,
         }
     }
@@ -60,16 +57,18 @@ impl<R, W> Lines<R, W> {
         let lane = LaneId::MAIN;
         match line {
             Line::Frame(bytes) => Received::Frame { lane, bytes },
-            Line::Oversize { bytes } => Received::Broken {
+            // Whom it answers is told by its head, if that is where it says so: that call need not wait.
+            Line::Oversize { bytes, head } => Received::Broken {
                 lane,
-                violation: Violation::of(Rule::Oversize),
+                violation: Violation::in_head(Rule::Oversize, &head, &self.limits),
                 excerpt: format!("a line of {bytes} bytes").into(),
             },
             // A fragment is never taken for a message: its end may be missing.
             Line::Unterminated(bytes) => Received::Broken {
                 lane,
                 violation: Violation::of(Rule::Unterminated),
-                excerpt: format!("{} bytes: {}", bytes.len(), excerpt(&bytes, self.excerpt_bytes)).into(),
+                excerpt: format!("{} bytes: {}", bytes.len(), excerpt(&bytes, self.limits.excerpt_bytes))
+                    .into(),
             },
         }
     }
@@ -163,7 +162,7 @@ where
             return Poll::Ready(());
         }
         if self.poll_farewell(cx, cause).is_pending() {
-            let drain_timeout = self.drain_timeout;
+            let drain_timeout = self.limits.drain_timeout;
             let timer = self.closing.get_or_insert_with(|| Box::pin(sleep(drain_timeout)));
             ready!(timer.as_mut().poll(cx));
         }

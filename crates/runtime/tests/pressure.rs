@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_proto::finding::Rule;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, EraChoice, Role};
@@ -218,4 +219,34 @@ async fn s0_43_what_a_writer_holds_is_flushed_before_it_is_closed() {
     link.put(1, LaneId::MAIN, &Outgoing::Raw(Bytes::from_static(b"{}")));
     std::future::poll_fn(|cx| link.poll_close(cx, &Cause::ClosedByPeer)).await;
     assert_eq!(*out.lock().unwrap(), b"{}\n");
+}
+
+/// S3-21, S0-36: a reply that is too long to be read fails its call at once, if it says early whose it is; and
+/// nobody else's.
+#[tokio::test(start_paused = true)]
+async fn s3_21_an_oversize_reply_fails_its_call() {
+    let limits = Limits { frame_bytes: 4 << 10, ..Limits::DEFAULT };
+    let (link, mut theirs) = link(&limits);
+    let herald = Arc::new(Herald::default());
+    let (driver, peer) = Driver::new(link, Arc::clone(&herald), config(limits.clone()));
+    let _driver = tokio::spawn(driver);
+    opened(&mut theirs).await;
+    herald.ready.notified().await;
+    let (first, second) = (call(&peer, 1), call(&peer, 1));
+    let long = "x".repeat(8 << 10);
+    // Ids 2 and 3. A call of the server's may have the id of one of ours, and text may speak of any.
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"ping","params":{{"a":"{long}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","result":{{"id":2,"a":"{long}"}},"id":2}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"id":2,"a":"{long}"}}}}"#),
+    ] {
+        theirs.write_all(line.as_bytes()).await.unwrap();
+        theirs.write_all(b"\n").await.unwrap();
+    }
+    let start = tokio::time::Instant::now();
+    let outcome = second.await;
+    assert!(matches!(&outcome, Outcome::Violated(broken) if broken.rule == Rule::Oversize), "{outcome:?}");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    let outcome = first.await;
+    assert!(matches!(outcome, Outcome::TimedOut { .. }), "its reply said too late whose it is: {outcome:?}");
 }

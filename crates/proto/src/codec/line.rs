@@ -24,6 +24,9 @@ pub struct LineDecoder {
     searched: usize,
     /// Bytes of the current line that were thrown away; not zero while an oversize line is skipped.
     dropped: u64,
+    /// How much of the front of such a line is kept, and what was.
+    head_bytes: usize,
+    head: Bytes,
     place: Place,
 }
 
@@ -36,6 +39,8 @@ pub enum Line {
     Oversize {
         /// Its length without the newline.
         bytes: u64,
+        /// Its beginning, as much as the decoder was told to keep.
+        head: Bytes,
     },
     /// What came after the last newline before the stream ended: half a message, or a whole one
     /// of a writer that forgot the newline.
@@ -52,7 +57,20 @@ enum Place {
 impl LineDecoder {
     /// A decoder for lines of at most `frame_bytes`, their line end not counted.
     pub fn new(frame_bytes: usize) -> Self {
-        Self { frame_bytes, searched: 0, dropped: 0, place: Place::FirstLine }
+        Self {
+            frame_bytes,
+            searched: 0,
+            dropped: 0,
+            head_bytes: 0,
+            head: Bytes::new(),
+            place: Place::FirstLine,
+        }
+    }
+
+    /// The same, that keeps so much of the front of a line which is too long.
+    #[must_use]
+    pub fn keeping_head(self, head_bytes: usize) -> Self {
+        Self { head_bytes, ..self }
     }
 
     /// Takes the next line off the front of `buf`; `None`: more bytes are needed.
@@ -97,9 +115,19 @@ impl LineDecoder {
             buf.clear();
         } else if buf.len() > self.frame_bytes.saturating_add(1) {
             // One byte more than the limit may still be the CR of a CRLF.
+            self.head = self.head_of(buf);
             self.drop_front(buf.len());
             *buf = BytesMut::new();
         }
+    }
+
+    /// A copy: a part of the buffer would keep all of it.
+    fn head_of(&self, line: &[u8]) -> Bytes {
+        let unmarked = match self.place {
+            Place::FirstLine => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            Place::LaterLine => line,
+        };
+        Bytes::copy_from_slice(&unmarked[..self.head_bytes.min(unmarked.len())])
     }
 
     fn drop_front(&mut self, bytes: usize) {
@@ -109,21 +137,23 @@ impl LineDecoder {
 
     /// Takes `whole` bytes, a line of `end` bytes and its newline if it has one; `None`: it is blank.
     fn take(&mut self, buf: &mut BytesMut, end: usize, whole: usize) -> Option<Line> {
-        let place = mem::replace(&mut self.place, Place::LaterLine);
         let dropped = mem::take(&mut self.dropped);
         self.searched = 0;
-
         let raw = &buf[..end];
+        if dropped > 0 || raw.strip_suffix(b"\r").unwrap_or(raw).len() > self.frame_bytes {
+            let head = if dropped > 0 { mem::take(&mut self.head) } else { self.head_of(raw) };
+            self.place = Place::LaterLine;
+            buf.advance(whole);
+            return Some(Line::Oversize { bytes: dropped + end as u64, head });
+        }
+        let place = mem::replace(&mut self.place, Place::LaterLine);
+
         let marked = place == Place::FirstLine && raw.starts_with(BYTE_ORDER_MARK);
         let mark_bytes = if marked { BYTE_ORDER_MARK.len() } else { 0 };
         let text = raw[mark_bytes..].trim_ascii_start();
         let start = end - text.len();
         let text_bytes = text.trim_ascii_end().len();
 
-        if dropped > 0 || raw.strip_suffix(b"\r").unwrap_or(raw).len() > self.frame_bytes {
-            buf.advance(whole);
-            return Some(Line::Oversize { bytes: dropped + end as u64 });
-        }
         if text_bytes == 0 {
             buf.advance(whole);
             return None;

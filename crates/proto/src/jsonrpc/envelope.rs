@@ -7,6 +7,7 @@
 use bytes::Bytes;
 
 use super::fault::{Fault, code};
+use super::head;
 use super::id::CallId;
 pub use super::params::{MetaKey, Param, Params};
 use super::scan::{Scanner, Syntax, Wrong};
@@ -106,6 +107,13 @@ impl Violation {
         Self { rule, id: None, shape: Shape::Unknown, at: 0 }
     }
 
+    /// A violation of a frame of which no more than the beginning is known.
+    #[must_use]
+    pub fn in_head(rule: Rule, head: &[u8], limits: &Limits) -> Self {
+        let (shape, id) = head::read(head, limits);
+        Self { rule, id, shape, at: 0 }
+    }
+
     /// What the sender reads, when it is owed an answer.
     #[must_use]
     pub fn fault(&self) -> Fault {
@@ -139,7 +147,8 @@ pub enum Decoded {
 #[must_use]
 pub fn decode(frame: &Bytes, strictness: Strictness, limits: &Limits) -> Decoded {
     if frame.len() > limits.frame_bytes {
-        return refuse(Violation::of(Rule::Oversize));
+        let head = &frame[..limits.excerpt_bytes.min(frame.len())];
+        return refuse(Violation::in_head(Rule::Oversize, head, limits));
     }
     if simdutf8::basic::from_utf8(frame).is_err() {
         let at = std::str::from_utf8(frame).err().map_or(0, |error| error.valid_up_to());

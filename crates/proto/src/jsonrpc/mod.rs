@@ -4,6 +4,7 @@
 
 pub mod envelope;
 pub mod fault;
+mod head;
 pub mod id;
 pub(crate) mod object;
 mod params;
