@@ -66,7 +66,7 @@ fn lists_are_complete() {
     assert_eq!((count("tools"), count("resources")), (18, 28));
     assert_eq!((count("resourceTemplates"), count("prompts")), (1, 12));
     let ran = demo(&["list", "tools", "--era", "legacy"]).exits(0);
-    assert_eq!(ran.stdout.lines().count(), 17);
+    assert_eq!(ran.stdout.lines().count(), 18);
     assert!(ran.stdout.contains("add a=<number> b=<number>"), "{ran:?}");
     assert!(ran.stdout.contains("[steps=<integer>]"), "{ran:?}");
     demo(&["list", "prompts"]).exits(0);
@@ -79,7 +79,7 @@ fn resources_are_read() {
     demo(&["read", "demo://file/recipe"]).exits(0).prints("Flour, water, salt, time.\n");
     let clock = demo(&["read", "demo://clock", "--json"]).exits(0).json();
     assert_eq!(clock["contents"][0]["mimeType"], "text/plain");
-    assert_eq!(clock["contents"][0]["text"].as_str().unwrap().len(), "2000-01-01T00:00:00Z".len());
+    assert_eq!(clock["contents"][0]["text"].as_str().unwrap().len(), "2000-01-01T00:00:00.000Z".len());
 }
 
 #[test]
