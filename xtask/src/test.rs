@@ -10,7 +10,7 @@ use crate::{
     walk,
 };
 
-/// Sets up and runs. The summaries of the runner and of the conformance suite are the last things printed.
+/// Sets up and runs. The summary of the runner is the last thing printed.
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
@@ -18,7 +18,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let peers = peers::set_up(&root)?;
     say("step 2 of 4: examples in the documentation");
     succeed(cargo(&root).args(["test", "--doc", "--workspace", "--all-features"]))?;
-    say("step 3 of 4: tests");
+    say("step 3 of 4: the official conformance suite");
+    match peers {
+        Peers::Ready => conformance::both(&root)?,
+        Peers::Missing => say("SKIPPED: the official conformance suite, because peers are missing"),
+    }
+    say("step 4 of 4: tests");
     let mut runner = cargo(&root);
     if works(cargo(&root).args(["nextest", "--version"])) {
         runner.args(["nextest", "run", "--workspace", "--all-features"]);
@@ -30,13 +35,5 @@ pub(crate) fn run(args: Args) -> Result<()> {
         // A peer that is set up must not be passed over.
         runner.env("CARDAN_PEERS", "required");
     }
-    succeed(&mut runner)?;
-    say("step 4 of 4: the official conformance suite");
-    match peers {
-        Peers::Ready => conformance::both(&root),
-        Peers::Missing => {
-            say("SKIPPED: the official conformance suite, because peers are missing");
-            Ok(())
-        }
-    }
+    succeed(&mut runner)
 }
