@@ -1,6 +1,6 @@
 //! The server side of the network: one endpoint for every client, both eras, three transports.
 //!
-//! A request takes this path: [`endpoint`] routes it, `ingress` reads and judges it (by the pure rules of
+//! A request takes this path: `endpoint` routes it, `ingress` reads and judges it (by the pure rules of
 //! `cardan_proto::http`), then
 //!
 //! * `post` answers a modern POST: a fresh session, driven by the very future that answers it;
