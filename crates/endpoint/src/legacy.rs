@@ -34,15 +34,11 @@ pub(crate) async fn post<H: Host>(
         return open(shared, Answer::on(headers), decoded, accepts, principal).await;
     }
     let found = find(shared, &headers, principal.as_ref());
-    let version = legacy_version(&headers, shared);
     let answer = Answer::on(headers);
     let (_, hub) = match found {
         Ok(found) => found,
         Err(missing) => return missing.answer(answer),
     };
-    if let Err(why) = version {
-        return answer.bad(StatusCode::BAD_REQUEST, why);
-    }
     let batches = hub.revision().is_some_and(|revision| gates(revision).batches);
     if !batches && matches!(decoded, Decoded::Batch(_)) {
         return answer.bad(StatusCode::BAD_REQUEST, "the body is a batch, post one message at a time");
@@ -120,16 +116,12 @@ pub(crate) fn push<H: Host>(
     principal: Option<&Arc<str>>,
 ) -> Response<Body> {
     let found = find(shared, &headers, principal);
-    let version = legacy_version(&headers, shared);
     let last = last.filter(|text| !text.is_empty()).map(EventId::parse);
     let answer = Answer::on(headers);
     let (_, hub) = match found {
         Ok(found) => found,
         Err(missing) => return missing.answer(answer),
     };
-    if let Err(why) = version {
-        return answer.bad(StatusCode::BAD_REQUEST, why);
-    }
     let last = match last {
         Some(None) => {
             return answer.bad(StatusCode::BAD_REQUEST, "header last-event-id is no event of this session");
@@ -170,11 +162,14 @@ enum Missing {
     Unnamed,
     /// The one that was named does not exist, or not for this principal.
     Unknown,
+    /// There is one, but the revision that was named beside it is not served.
+    Revision(&'static str),
 }
 
 impl Missing {
     fn answer(self, answer: Answer) -> Response<Body> {
         match self {
+            Self::Revision(why) => answer.bad(StatusCode::BAD_REQUEST, why),
             Self::Unnamed => answer.bad(
                 StatusCode::BAD_REQUEST,
                 "header mcp-session-id is missing, call initialize to get a session",
@@ -201,6 +196,7 @@ fn find<H: Host>(
         SessionHeader::Named(text) => SessionId::parse(text).ok_or(Missing::Unknown)?,
     };
     let hub = shared.sessions.find(id).filter(|hub| hub.belongs_to(principal)).ok_or(Missing::Unknown)?;
+    legacy_version(headers, shared).map_err(Missing::Revision)?;
     Ok((id, hub))
 }
 
