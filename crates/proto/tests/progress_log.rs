@@ -186,6 +186,18 @@ fn progress_reaches_its_call() {
     assert_eq!(client.found(), [Rule::ProgressUnknown], "the call is over");
 }
 
+/// S0-20: progress of a call that we gave up has only crossed our cancel.
+#[test]
+fn progress_after_giving_up_is_no_fault_of_the_peer() {
+    let mut client = Bench::modern_client();
+    client.call_with(1, wanting_progress());
+    client.secs(3600);
+    assert!(matches!(client.outcome(), Outcome::TimedOut { .. }));
+    client.feed(progress(2, 1));
+    assert_eq!(client.found(), [] as [Rule; 0]);
+    assert_eq!(progressed(&mut client), [] as [f64; 0]);
+}
+
 /// PRG-3: values that do not grow are findings, measured by the greatest so far.
 #[test]
 fn stuck_progress_is_a_finding() {

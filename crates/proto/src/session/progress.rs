@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Session;
 use super::event::{CallKey, Event, Progress, Wanted};
-use super::tables::{Pending, Purpose};
+use super::tables::{Grave, Pending, Purpose};
 use crate::era::gates;
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
@@ -200,7 +200,11 @@ impl Session {
         let pending = id.and_then(|id| self.outbound.get_mut(id));
         // A call that did not ask for progress has no token in use.
         let Some(pending) = pending.filter(|pending| pending.options.progress == Wanted::Yes) else {
-            return self.find(Rule::ProgressUnknown, None, token.to_string());
+            // What crossed our cancel is nothing that the peer did wrong.
+            return match id.and_then(|id| self.outbound.grave(id)) {
+                Some(Grave::GivenUp) => {}
+                _ => self.find(Rule::ProgressUnknown, None, token.to_string()),
+            };
         };
         // Progress puts off the idle deadline, never the total one.
         if pending.idle.is_some() {
