@@ -410,14 +410,14 @@ async fn f18_every_wait_ends() {
     opening.limits.open_timeout = Duration::from_millis(300);
     assert_eq!(opening.told().await, "no session: the peer did not answer the handshake in time");
     for (choice, era) in [(Modern, "modern"), (Legacy, "legacy")] {
-        for (behaviour, expected) in [
-            ("silent", "timed out, Idle"),
-            ("oversize_reply", "violated oversize; found oversize 1"),
-            ("progress_forever", "timed out, Total"),
+        let (short, ample) = (Duration::from_millis(700), Duration::from_secs(60));
+        for (behaviour, idle, total, expected) in [
+            ("silent", short, ample, "timed out, Idle"),
+            ("oversize_reply", ample, ample, "violated oversize; found oversize 1"),
+            ("progress_forever", ample, short, "timed out, Total"),
         ] {
             let mut run = Run::new(behaviour, choice);
-            run.options.idle = Some(Duration::from_millis(700));
-            run.options.total = Some(Duration::from_millis(1200));
+            (run.options.idle, run.options.total) = (Some(idle), Some(total));
             assert_eq!(run.told().await, format!("{era}: {expected}"), "{behaviour}");
         }
     }
