@@ -1,0 +1,146 @@
+//! Catalogs on disk, one file each, so that tools are listed before their servers have started.
+//!
+//! A file is replaced whole, by renaming, so several processes may share the directory. What cannot be read is as
+//! good as absent: the server will tell again.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, Kind};
+
+/// Files of another make are not read.
+const FORMAT: u32 = 1;
+/// What is larger is not read: no server's lists are.
+const MAX_BYTES: u64 = 64 << 20;
+/// What was not told again for so long belongs to a server that nobody has any more.
+const FORGOTTEN: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Where catalogs are kept.
+#[derive(Debug, Clone)]
+pub struct CatalogCache {
+    dir: PathBuf,
+}
+
+/// A catalog, and when it was told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    format: u32,
+    /// What the server was called, for people who look into the file.
+    pub server: String,
+    /// Milliseconds since 1970. Other processes must understand it, so it is the wall clock.
+    told_ms: u64,
+    /// What it offers.
+    pub catalog: Catalog,
+}
+
+impl Kept {
+    /// A catalog told just now.
+    #[must_use]
+    pub fn now(server: &str, catalog: Catalog) -> Self {
+        Self { format: FORMAT, server: server.to_owned(), told_ms: now_ms(), catalog }
+    }
+
+    /// How long ago it was told; a clock that was set back makes it new.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(now_ms().saturating_sub(self.told_ms))
+    }
+
+    /// Does the server allow to use this list without asking again?
+    #[must_use]
+    pub fn holds(&self, kind: Kind) -> bool {
+        // From the future: the clock was wrong then or is now, and nothing follows from it.
+        self.told_ms <= now_ms() && self.catalog.list(kind).holds(self.age())
+    }
+}
+
+impl CatalogCache {
+    /// Kept below `dir`, which is made when something is kept.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into() }
+    }
+
+    /// Where this user keeps such things: `$XDG_CACHE_HOME/cardan/catalogs` or `~/.cache/cardan/catalogs`.
+    #[must_use]
+    pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let set = |name| variable(name).filter(|value| Path::new(value).is_absolute());
+        let base = set("XDG_CACHE_HOME").map(PathBuf::from);
+        let base = base.or_else(|| Some(Path::new(&set("HOME")?).join(".cache")))?;
+        Some(Self::new(base.join("cardan").join("catalogs")))
+    }
+
+    /// What is kept under a digest. Nothing: never told, or not readable any more.
+    #[must_use]
+    pub fn load(&self, digest: &str) -> Option<Kept> {
+        let file = fs::File::open(self.path(digest)?).ok()?;
+        if file.metadata().ok()?.len() > MAX_BYTES {
+            return None;
+        }
+        let bytes = io::read_to_string(io::Read::take(file, MAX_BYTES)).ok()?;
+        serde_json::from_str(&bytes).ok().filter(|kept: &Kept| kept.format == FORMAT)
+    }
+
+    /// Keeps a catalog in place of what was there.
+    pub fn save(&self, digest: &str, kept: &Kept) -> io::Result<()> {
+        let path = self.path(digest).ok_or_else(|| io::Error::other("a digest is hexadecimal"))?;
+        make_private(&self.dir)?;
+        let unique = getrandom::u64().map_err(io::Error::other)?;
+        let draft = self.dir.join(format!("{digest}.{unique:016x}.draft"));
+        let written = write_private(&draft, &serde_json::to_vec(kept)?);
+        let done = written.and_then(|()| fs::rename(&draft, path));
+        if done.is_err() {
+            // What is left of it helps nobody; the error that matters is the first.
+            let _ = fs::remove_file(&draft);
+        }
+        done
+    }
+
+    /// Forgets what is kept under a digest.
+    pub fn remove(&self, digest: &str) {
+        if let Some(path) = self.path(digest) {
+            // Already gone is as good.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Takes out what was not told again for a long time, and drafts that somebody left behind.
+    pub fn prune(&self) {
+        let Ok(files) = fs::read_dir(&self.dir) else { return };
+        for file in files.flatten() {
+            let age = file.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
+            if age.is_some_and(|age| age > FORGOTTEN) {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+    }
+
+    /// The digest comes from us; that it is a plain name is checked all the same, because it becomes a path.
+    fn path(&self, digest: &str) -> Option<PathBuf> {
+        let plain = !digest.is_empty() && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        plain.then(|| self.dir.join(format!("{digest}.json")))
+    }
+}
+
+/// Tools tell what their owner works on: nobody else reads them.
+fn make_private(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(dir)
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path)?.write_all(bytes)
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,292 @@
+//! What one server offers, as it told it: four lists whose entries stay raw, and its introduction.
+
+use std::time::Duration;
+
+use cardan_client::{CallError, Client, Page};
+use cardan_proto::era::Revision;
+use cardan_proto::method::Method;
+use cardan_proto::model::raw::Raw;
+use cardan_proto::model::{Cursor, ServerCapabilities};
+use cardan_proto::session::event::Change;
+use serde::{Deserialize, Serialize};
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Tools, by name.
+    Tools,
+    /// Prompts, by name.
+    Prompts,
+    /// Resources, by address.
+    Resources,
+    /// Templates of addresses, by the template.
+    Templates,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The method that lists them.
+    #[must_use]
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsList,
+            Self::Prompts => Method::PromptsList,
+            Self::Resources => Method::ResourcesList,
+            Self::Templates => Method::ResourcesTemplatesList,
+        }
+    }
+
+    /// Does a server with these capabilities have such a list?
+    #[must_use]
+    pub fn offered_by(self, capabilities: &ServerCapabilities) -> bool {
+        match self {
+            Self::Tools => capabilities.tools.is_some(),
+            Self::Prompts => capabilities.prompts.is_some(),
+            Self::Resources | Self::Templates => capabilities.resources.is_some(),
+        }
+    }
+
+    /// Does this change concern the list?
+    #[must_use]
+    pub fn touched_by(self, change: &Change) -> bool {
+        match self {
+            Self::Tools => *change == Change::Tools,
+            Self::Prompts => *change == Change::Prompts,
+            Self::Resources | Self::Templates => *change == Change::Resources,
+        }
+    }
+}
+
+/// One tool, prompt, resource or template.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Raw", into = "Raw")]
+pub struct Entry {
+    key: Box<str>,
+    raw: Raw,
+}
+
+impl Entry {
+    /// Its name, address or template: what it is called by.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// All that the server says of it.
+    #[must_use]
+    pub fn raw(&self) -> &Raw {
+        &self.raw
+    }
+}
+
+impl TryFrom<Raw> for Entry {
+    type Error = serde_json::Error;
+
+    fn try_from(raw: Raw) -> Result<Self, Self::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Keys {
+            #[serde(default)]
+            uri: Option<Box<str>>,
+            #[serde(default)]
+            uri_template: Option<Box<str>>,
+            #[serde(default)]
+            name: Option<Box<str>>,
+        }
+        // Resources have names too, but are called by their address.
+        let keys: Keys = raw.read()?;
+        let key = keys.uri.or(keys.uri_template).or(keys.name);
+        let key =
+            key.ok_or_else(|| serde::de::Error::custom("an entry has neither name nor uri nor uriTemplate"))?;
+        Ok(Self { key, raw })
+    }
+}
+
+impl From<Entry> for Raw {
+    fn from(entry: Entry) -> Self {
+        entry.raw
+    }
+}
+
+/// One list of a server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct List {
+    /// In the server's order.
+    pub entries: Vec<Entry>,
+    /// For how long the server says that it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// May others see it? A list that the server calls private is for whoever asked.
+    #[serde(default)]
+    pub private: bool,
+}
+
+impl List {
+    /// Does it still hold, so long after it was told?
+    #[must_use]
+    pub fn holds(&self, age: Duration) -> bool {
+        self.ttl_ms.is_some_and(|ttl| age < Duration::from_millis(ttl))
+    }
+}
+
+/// What one server offers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Catalog {
+    /// The revision that was settled when it was told.
+    #[serde(with = "date")]
+    pub revision: Revision,
+    /// How the server introduced itself: its result of `initialize` or `server/discover`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greeting: Option<Raw>,
+    /// Its tools.
+    pub tools: List,
+    /// Its prompts.
+    pub prompts: List,
+    /// Its resources.
+    pub resources: List,
+    /// Its templates.
+    pub templates: List,
+}
+
+impl Catalog {
+    /// An empty one.
+    #[must_use]
+    pub fn new(revision: Revision, greeting: Option<Raw>) -> Self {
+        Self {
+            revision,
+            greeting,
+            tools: List::default(),
+            prompts: List::default(),
+            resources: List::default(),
+            templates: List::default(),
+        }
+    }
+
+    /// One of its lists.
+    #[must_use]
+    pub fn list(&self, kind: Kind) -> &List {
+        match kind {
+            Kind::Tools => &self.tools,
+            Kind::Prompts => &self.prompts,
+            Kind::Resources => &self.resources,
+            Kind::Templates => &self.templates,
+        }
+    }
+
+    /// One of its lists, to be replaced.
+    pub fn list_mut(&mut self, kind: Kind) -> &mut List {
+        match kind {
+            Kind::Tools => &mut self.tools,
+            Kind::Prompts => &mut self.prompts,
+            Kind::Resources => &mut self.resources,
+            Kind::Templates => &mut self.templates,
+        }
+    }
+
+    /// What someone who knew `old` must be told.
+    #[must_use]
+    pub fn changes_since(&self, old: &Self) -> Vec<Change> {
+        let differs = |kind| self.list(kind).entries != old.list(kind).entries;
+        let mut changes = Vec::new();
+        if differs(Kind::Tools) {
+            changes.push(Change::Tools);
+        }
+        if differs(Kind::Prompts) {
+            changes.push(Change::Prompts);
+        }
+        if differs(Kind::Resources) || differs(Kind::Templates) {
+            changes.push(Change::Resources);
+        }
+        changes
+    }
+}
+
+/// Asks a server for one of its lists, all pages.
+pub async fn fetch(client: &Client, kind: Kind) -> Result<List, CallError> {
+    match kind {
+        Kind::Tools => gather::<Tools>(client, kind).await,
+        Kind::Prompts => gather::<Prompts>(client, kind).await,
+        Kind::Resources => gather::<Resources>(client, kind).await,
+        Kind::Templates => gather::<Templates>(client, kind).await,
+    }
+}
+
+async fn gather<P: Page<Entry = Entry> + Hints>(client: &Client, kind: Kind) -> Result<List, CallError> {
+    let mut pages = client.pages::<P>(kind.method());
+    let mut list = List::default();
+    let mut first = true;
+    while let Some(page) = pages.next().await {
+        let page = page?;
+        // The list holds as long as the page that holds shortest.
+        let ttl = page.ttl_ms();
+        list.ttl_ms = if first { ttl } else { list.ttl_ms.min(ttl) };
+        list.private |= page.is_private();
+        list.entries.extend(page.entries());
+        first = false;
+    }
+    Ok(list)
+}
+
+/// What a page says of how long it holds and for whom.
+trait Hints {
+    fn ttl_ms(&self) -> Option<u64>;
+    fn is_private(&self) -> bool;
+}
+
+macro_rules! raw_page {
+    ($page:ident, $member:literal) => {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct $page {
+            #[serde(rename = $member)]
+            entries: Vec<Entry>,
+            next_cursor: Option<Cursor>,
+            ttl_ms: Option<u64>,
+            cache_scope: Option<Box<str>>,
+        }
+
+        impl Page for $page {
+            type Entry = Entry;
+
+            fn next(&self) -> Option<&Cursor> {
+                self.next_cursor.as_ref()
+            }
+
+            fn entries(self) -> Vec<Entry> {
+                self.entries
+            }
+        }
+
+        impl Hints for $page {
+            fn ttl_ms(&self) -> Option<u64> {
+                self.ttl_ms
+            }
+
+            fn is_private(&self) -> bool {
+                self.cache_scope.as_deref() == Some("private")
+            }
+        }
+    };
+}
+
+raw_page!(Tools, "tools");
+raw_page!(Prompts, "prompts");
+raw_page!(Resources, "resources");
+raw_page!(Templates, "resourceTemplates");
+
+/// A revision as its date.
+mod date {
+    use cardan_proto::era::Revision;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(revision: &Revision, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(revision.date())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Revision, D::Error> {
+        let date = String::deserialize(from)?;
+        Revision::parse(&date).ok_or_else(|| D::Error::custom(format!("no revision has the date {date}")))
+    }
+}
