@@ -38,6 +38,12 @@ impl Kind {
         }
     }
 
+    /// Is it called by a name, which can be changed, rather than by an address?
+    #[must_use]
+    pub const fn is_named(self) -> bool {
+        matches!(self, Self::Tools | Self::Prompts)
+    }
+
     /// Does a server with these capabilities have such a list?
     #[must_use]
     pub fn offered_by(self, capabilities: &ServerCapabilities) -> bool {

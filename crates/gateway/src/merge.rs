@@ -1,0 +1,184 @@
+//! Many catalogs as one: which name leads where, and what was in the way.
+//!
+//! A pure function of the servers in their configured order, so the same servers always give the same names in the
+//! same order, whichever of them was ready first.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use cardan_proto::jsonrpc::splice::{Edit, splice};
+use cardan_proto::model::raw::Raw;
+
+use crate::catalog::{Catalog, Entry, Kind};
+use crate::rules::{RuleSet, Rules};
+
+/// How names of several servers are kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Naming {
+    /// `server` + separator + `name`, always, so that a name does not depend on who else is there.
+    Prefix(Box<str>),
+    /// As they are. Whatever has a name that is taken is not shown.
+    Never,
+    /// As they are, where they are unique or first; later ones of the same name get their server's prefix.
+    Priority(Box<str>),
+}
+
+impl Naming {
+    /// What stands between server and name, unless told otherwise. One that models' interfaces accept.
+    pub const SEPARATOR: &'static str = "__";
+
+    fn full(separator: &str, server: &str, name: &str) -> Box<str> {
+        [server, separator, name].concat().into()
+    }
+}
+
+/// A server whose catalog takes part.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// What it is called.
+    pub server: &'a str,
+    /// What it offers.
+    pub catalog: &'a Catalog,
+    /// What of that is shown.
+    pub rules: &'a RuleSet,
+}
+
+/// Where a name leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The server, by its place among the sources.
+    pub source: usize,
+    /// What it is called there.
+    pub key: Box<str>,
+}
+
+/// Something that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// Its name or address here.
+    pub key: Box<str>,
+    /// What is told of it: what the server tells, with our name in place of its own.
+    pub raw: Raw,
+    /// Where it leads.
+    pub route: Route,
+}
+
+/// A name that two servers wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// What it is about.
+    pub kind: Kind,
+    /// The name.
+    pub key: Box<str>,
+    /// The server that has it.
+    pub winner: Box<str>,
+    /// The server that does not.
+    pub loser: Box<str>,
+    /// What the loser's is called now; none: it is not shown.
+    pub now: Option<Box<str>>,
+}
+
+impl fmt::Display for Collision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, winner, loser, now, .. } = self;
+        write!(f, "`{key}` of {loser} is in the way of that of {winner}, ")?;
+        match now {
+            Some(now) => write!(f, "so it is called `{now}`"),
+            None => f.write_str("so it is not shown; rename it, or let names be prefixed"),
+        }
+    }
+}
+
+/// Many catalogs as one.
+#[derive(Debug, Clone, Default)]
+pub struct Merged {
+    lists: [Vec<Shown>; 4],
+    routes: [HashMap<Box<str>, usize>; 4],
+    /// Names that two servers wanted.
+    pub collisions: Vec<Collision>,
+}
+
+impl Merged {
+    /// Merges the catalogs of `sources`, which come in their configured order.
+    #[must_use]
+    pub fn of(sources: &[Source<'_>], naming: &Naming) -> Self {
+        let mut merged = Self::default();
+        for kind in Kind::ALL {
+            for (at, source) in sources.iter().enumerate() {
+                for entry in &source.catalog.list(kind).entries {
+                    if source.rules.of(kind).show(entry.key()) {
+                        merged.add(kind, at, sources, entry, naming);
+                    }
+                }
+            }
+        }
+        merged
+    }
+
+    /// What is shown, in order.
+    #[must_use]
+    pub fn list(&self, kind: Kind) -> &[Shown] {
+        &self.lists[kind as usize]
+    }
+
+    /// What a name leads to.
+    #[must_use]
+    pub fn find(&self, kind: Kind, key: &str) -> Option<&Shown> {
+        self.routes[kind as usize].get(key).map(|at| &self.lists[kind as usize][*at])
+    }
+
+    fn add(&mut self, kind: Kind, at: usize, sources: &[Source<'_>], entry: &Entry, naming: &Naming) {
+        let source = &sources[at];
+        let rules = source.rules.of(kind);
+        // An address is what others refer to: it stays as it is.
+        let plain = if kind.is_named() { rules.name(entry.key()) } else { entry.key() };
+        let wanted = match naming {
+            Naming::Prefix(separator) if kind.is_named() => Naming::full(separator, source.server, plain),
+            _ => plain.into(),
+        };
+        let key = match self.find(kind, &wanted).map(|taken| taken.route.source) {
+            None => wanted,
+            Some(winner) => {
+                let now = match naming {
+                    Naming::Priority(separator) if kind.is_named() => {
+                        Some(Naming::full(separator, source.server, plain))
+                    }
+                    _ => None,
+                };
+                let now = now.filter(|now| self.find(kind, now).is_none());
+                self.collisions.push(Collision {
+                    kind,
+                    key: wanted,
+                    winner: sources[winner].server.into(),
+                    loser: source.server.into(),
+                    now: now.clone(),
+                });
+                let Some(now) = now else { return };
+                now
+            }
+        };
+        let Some(raw) = dressed(kind, entry, &key, rules) else { return };
+        let route = Route { source: at, key: entry.key().into() };
+        self.routes[kind as usize].insert(key.clone(), self.lists[kind as usize].len());
+        self.lists[kind as usize].push(Shown { key, raw, route });
+    }
+}
+
+/// What the server tells of an entry, with our name and description in place of its own. Nothing: it is nested
+/// deeper than any frame may be, so it cannot have come in one.
+fn dressed(kind: Kind, entry: &Entry, key: &str, rules: &Rules) -> Option<Raw> {
+    let name = (kind.is_named() && key != entry.key()).then(|| quoted(key));
+    let description = rules.describe.get(entry.key()).map(|text| quoted(text));
+    let mut edits = Vec::new();
+    edits.extend(name.as_ref().map(|name| Edit::Set("name", name.as_bytes())));
+    edits.extend(description.as_ref().map(|text| Edit::Set("description", text.as_bytes())));
+    if edits.is_empty() {
+        return Some(entry.raw().clone());
+    }
+    let spliced = splice(entry.raw().as_str().as_bytes(), &edits).ok()?;
+    Raw::parse(std::str::from_utf8(&spliced).ok()?).ok()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,110 @@
+//! Many catalogs as one: names, order, collisions.
+
+use cardan_gateway::catalog::{Catalog, Kind, List};
+use cardan_gateway::merge::{Merged, Naming, Source};
+use cardan_gateway::rules::{Pattern, RuleSet, Rules};
+use cardan_proto::era::Revision;
+
+fn catalog(tools: &str, resources: &str) -> Catalog {
+    let list = |text: &str| List { entries: serde_json::from_str(text).unwrap(), ..List::default() };
+    let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
+    (catalog.tools, catalog.resources) = (list(tools), list(resources));
+    catalog
+}
+
+fn names(merged: &Merged, kind: Kind) -> Vec<&str> {
+    merged.list(kind).iter().map(|shown| &*shown.key).collect()
+}
+
+fn told(merged: &Merged) -> Vec<String> {
+    merged.collisions.iter().map(ToString::to_string).collect()
+}
+
+/// Two servers with a tool of the same name, and a resource of the same address.
+fn two() -> (Catalog, Catalog) {
+    let one = catalog(r#"[{"name":"add"},{"name":"get","n":1.50}]"#, r#"[{"uri":"a:1","name":"x"}]"#);
+    let two = catalog(r#"[{"name":"get"},{"name":"put"}]"#, r#"[{"uri":"a:1","name":"y"},{"uri":"a:2"}]"#);
+    (one, two)
+}
+
+fn merged(naming: &Naming) -> Merged {
+    let (one, two) = two();
+    let rules = RuleSet::default();
+    let sources = [("one", &one), ("two", &two)];
+    let sources = sources.map(|(server, catalog)| Source { server, catalog, rules: &rules });
+    Merged::of(&sources, naming)
+}
+
+#[test]
+fn a_prefix_keeps_all_names_apart() {
+    let merged = merged(&Naming::Prefix(Naming::SEPARATOR.into()));
+    assert_eq!(names(&merged, Kind::Tools), ["one__add", "one__get", "two__get", "two__put"]);
+    let get = merged.find(Kind::Tools, "one__get").unwrap();
+    assert_eq!((get.route.source, &*get.route.key), (0, "get"));
+    assert_eq!(get.raw.as_str(), r#"{"name":"one__get","n":1.50}"#, "every other byte stays");
+    assert_eq!(names(&merged, Kind::Resources), ["a:1", "a:2"], "addresses stay what they are");
+    assert_eq!(
+        told(&merged),
+        [
+            "`a:1` of two is in the way of that of one, so it is not shown; rename it, or let names be prefixed"
+        ]
+    );
+}
+
+#[test]
+fn without_prefix_the_first_has_the_name() {
+    let merged = merged(&Naming::Never);
+    assert_eq!(names(&merged, Kind::Tools), ["add", "get", "put"]);
+    assert_eq!(merged.find(Kind::Tools, "get").unwrap().route.source, 0);
+    assert_eq!(merged.collisions.len(), 2);
+    assert_eq!(merged.collisions[0].now, None);
+}
+
+#[test]
+fn by_priority_only_the_later_one_is_renamed() {
+    let merged = merged(&Naming::Priority("-".into()));
+    assert_eq!(names(&merged, Kind::Tools), ["add", "get", "two-get", "put"]);
+    let get = merged.find(Kind::Tools, "two-get").unwrap();
+    assert_eq!((get.route.source, &*get.route.key, get.raw.as_str()), (1, "get", r#"{"name":"two-get"}"#));
+    assert_eq!(told(&merged)[0], "`get` of two is in the way of that of one, so it is called `two-get`");
+}
+
+/// A name that even its prefix does not save is not shown, and that is told.
+#[test]
+fn a_taken_prefix_is_a_collision_too() {
+    let one = catalog(r#"[{"name":"get"},{"name":"two-get"}]"#, "[]");
+    let two = catalog(r#"[{"name":"get"}]"#, "[]");
+    let rules = RuleSet::default();
+    let sources = [("one", &one), ("two", &two)];
+    let sources = sources.map(|(server, catalog)| Source { server, catalog, rules: &rules });
+    let merged = Merged::of(&sources, &Naming::Priority("-".into()));
+    assert_eq!(names(&merged, Kind::Tools), ["get", "two-get"]);
+    assert_eq!((merged.collisions.len(), &merged.collisions[0].now), (1, &None));
+    let same = catalog(r#"[{"name":"get","n":1},{"name":"get","n":2}]"#, "[]");
+    let twice = Merged::of(&[Source { server: "one", catalog: &same, rules: &rules }], &Naming::Never);
+    assert_eq!(
+        twice.list(Kind::Tools)[0].raw.as_str(),
+        r#"{"name":"get","n":1}"#,
+        "the first of its own too"
+    );
+}
+
+#[test]
+fn rules_hide_rename_and_describe() {
+    let (one, _) = two();
+    let tools = Rules {
+        deny: vec![Pattern::new("add")],
+        rename: [("get".into(), "fetch".into())].into(),
+        describe: [("get".into(), "Fetches \"it\".".into())].into(),
+        ..Rules::default()
+    };
+    let rules = RuleSet { tools, ..RuleSet::default() };
+    let merged = Merged::of(&[Source { server: "one", catalog: &one, rules: &rules }], &Naming::Never);
+    assert_eq!(names(&merged, Kind::Tools), ["fetch"]);
+    let fetch = merged.find(Kind::Tools, "fetch").unwrap();
+    assert_eq!(&*fetch.route.key, "get");
+    assert_eq!(fetch.raw.as_str(), r#"{"name":"fetch","n":1.50,"description":"Fetches \"it\"."}"#);
+    assert_eq!(merged.find(Kind::Tools, "get"), None, "what is hidden cannot be called");
+    assert_eq!(merged.find(Kind::Tools, "add"), None);
+    assert_eq!(names(&merged, Kind::Resources), ["a:1"], "rules are about their own kind");
+}
