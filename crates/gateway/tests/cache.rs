@@ -1,5 +1,7 @@
 //! Catalogs on disk: kept, aged, shared, and never trusted blindly.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Many catalogs as one: names, order, collisions.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 use cardan_gateway::catalog::{Catalog, Kind, List};
 use cardan_gateway::merge::{Merged, Naming, Source};
 use cardan_gateway::rules::{Pattern, RuleSet, Rules};

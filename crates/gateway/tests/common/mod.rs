@@ -1,5 +1,9 @@
 //! What several tests need.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses a part, and a failed step is a failed test"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
