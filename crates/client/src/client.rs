@@ -20,7 +20,7 @@ use cardan_proto::model::{
     Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use cardan_proto::session::config::Config;
-use cardan_proto::session::event::{Ask, CallOptions, Cause, Interest, LogLevel};
+use cardan_proto::session::event::{Ask, CallOptions, Cause, Interest, LogLevel, Pushes};
 use cardan_proto::session::state::State;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::witness::Report;
@@ -94,6 +94,13 @@ impl Client {
     #[must_use]
     pub fn state(&self) -> State {
         self.news.borrow().state
+    }
+
+    /// Whether the server can send what belongs to no call, right now. A legacy session over HTTP may be open
+    /// while its push lane is not.
+    #[must_use]
+    pub fn pushes(&self) -> Pushes {
+        self.news.borrow().pushes
     }
 
     /// Why the session ended, once it has.

@@ -13,7 +13,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::model::Implementation;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::{Config, EraChoice, Role};
-use cardan_proto::session::event::{Ask, Cause, Event};
+use cardan_proto::session::event::{Ask, Cause, Event, Pushes};
 use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
@@ -257,13 +257,15 @@ impl<E> From<Failure> for ConnectError<E> {
 pub(crate) struct News {
     pub(crate) state: State,
     pub(crate) settled: Option<Settled>,
+    /// Whether the server can send what belongs to no call.
+    pub(crate) pushes: Pushes,
     /// The state in which it ended, and why.
     pub(crate) ended: Option<(State, Cause)>,
 }
 
 impl Default for News {
     fn default() -> Self {
-        Self { state: State::Disconnected, settled: None, ended: None }
+        Self { state: State::Disconnected, settled: None, pushes: Pushes::Carried, ended: None }
     }
 }
 
@@ -315,6 +317,7 @@ impl Service for Side {
                 news.state = change.to;
             }),
             Event::Changed { change, .. } => self.cache.changed(change),
+            Event::Pushes(pushes) => self.told.send_modify(|news| news.pushes = *pushes),
             Event::Found(finding) => self.keep(finding),
             _ => {}
         }

@@ -183,7 +183,7 @@ fn write_report(f: &mut fmt::Formatter<'_>, cause: &Cause, report: &Report) -> f
 #[must_use]
 pub fn words(delivery: Delivery) -> &'static str {
     match delivery {
-        Delivery::NotSent => "not sent",
+        Delivery::NotSent => "the server did not run it",
         Delivery::Sent => "the server had it",
         Delivery::Unknown => "whether the server ran it is not known",
     }

@@ -189,7 +189,7 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
     let is_fault = matches!(kind, Body::Fault(_));
     let id = post.call.id.clone();
     let failure = || refusal(head, &text, &wire.limits);
-    let delivery = if status.is_server_error() { Delivery::Unknown } else { Delivery::Sent };
+    let delivery = delivery(status);
     match post.call.method {
         Method::Discover if post.era == Era::Modern => {
             match status::of_probe(Probe::Discover, status, kind) {
@@ -205,7 +205,8 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
             };
             match status::of_initialize(status, kind) {
                 Opening::TryEventStream if post.fallback == Fallback::Allowed => {
-                    wire.tell(News::TryEvents { call: post.call, refused: answer }).await;
+                    let call = (post.frame, post.call);
+                    wire.tell(News::TryEvents { call, refused: answer }).await;
                 }
                 _ => wire.tell(News::Received(answer)).await,
             }
@@ -214,7 +215,8 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
             let sent = if post.session.is_some() { SessionSent::Yes } else { SessionSent::No };
             match (standing(post.era, sent, status, kind, &text), post.session.clone()) {
                 (Standing::SessionGone, Some(session)) => {
-                    wire.tell(News::SessionGone { session, call: Some(post.call), status }).await;
+                    let call = Some((post.frame, post.call));
+                    wire.tell(News::SessionGone { session, call, status }).await;
                 }
                 (Standing::Auth, _) => wire.fail(Some(id), failure(), delivery).await,
                 _ if is_fault && is_mismatch(kind) => {
@@ -225,6 +227,23 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
                 _ => wire.fail(Some(id), failure(), delivery).await,
             }
         }
+    }
+}
+
+/// What a status says of the message it answers. Some are said before anyone reads a message.
+pub(crate) fn delivery(status: StatusCode) -> Delivery {
+    match status {
+        StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::NOT_ACCEPTABLE
+        | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        | StatusCode::PAYLOAD_TOO_LARGE
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE
+        | StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Delivery::NotSent,
+        _ if status.is_server_error() => Delivery::Unknown,
+        _ => Delivery::Sent,
     }
 }
 

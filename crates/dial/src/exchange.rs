@@ -5,22 +5,26 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cardan_proto::dialect::cortex::stream::Reassembly;
 use cardan_proto::era::Era;
+use cardan_proto::finding::Rule;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::http::param::Mirrors;
+use cardan_proto::http::headers::{Content, content};
 use cardan_proto::http::status::{self, Body, SessionSent, Standing};
 use cardan_proto::http::url::Url;
 use cardan_proto::jsonrpc::envelope::{Call, Violation};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, Delivery, LaneId};
+use cardan_proto::session::event::{Cause, Delivery, LaneId, Pushes};
 use cardan_runtime::link::Received;
 use http::{HeaderMap, Method, StatusCode};
+use hyper::body::Incoming;
 use tokio::sync::mpsc;
 
 use crate::answer;
 use crate::body;
 use crate::head::Heads;
 use crate::pool::Pool;
+use crate::stream;
 
 /// What every exchange of a link has.
 #[derive(Clone)]
@@ -37,7 +41,7 @@ pub(crate) enum News {
     /// The handshake brought a session.
     Session(Arc<str>),
     /// A session is gone, and with it what was asked of it, unread.
-    SessionGone { session: Arc<str>, call: Option<Call>, status: StatusCode },
+    SessionGone { session: Arc<str>, call: Option<(u64, Call)>, status: StatusCode },
     /// What the listed tools mirror.
     Listed(Vec<(Box<str>, Mirrors)>),
     /// The note after the handshake has arrived, or never will.
@@ -45,7 +49,9 @@ pub(crate) enum News {
     /// The push lane is open, or there is none, or it had its head start.
     PushTried,
     /// The server takes no handshake by POST; this would be the answer.
-    TryEvents { call: Call, refused: Received },
+    TryEvents { call: (u64, Call), refused: Received },
+    /// Whether there is a push lane.
+    Pushes(Pushes),
     /// The stream of the oldest transport is up: messages go there.
     Endpoint(Url),
     /// There is no such stream.
@@ -83,6 +89,8 @@ pub(crate) fn failed(id: Option<CallId>, failure: HttpFailure, delivery: Deliver
 pub(crate) struct CallPost {
     pub(crate) url: Url,
     pub(crate) call: Call,
+    /// Its number on the link.
+    pub(crate) frame: u64,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) era: Era,
@@ -135,9 +143,7 @@ pub(crate) async fn note(wire: &Wire, post: NotePost) {
     };
     let (head, body) = response.into_parts();
     if head.status.is_success() {
-        // Reading what nobody needs keeps the connection for the next request.
-        let _ = body::read(body, wire.limits.excerpt_bytes).await;
-        return;
+        return taken(wire, &head, body).await;
     }
     let text = body::read(body, wire.limits.body_bytes).await.unwrap_or_default();
     let sent = if post.session.is_some() { SessionSent::Yes } else { SessionSent::No };
@@ -146,8 +152,24 @@ pub(crate) async fn note(wire: &Wire, post: NotePost) {
         (Standing::SessionGone, Some(session)) => {
             wire.tell(News::SessionGone { session, call: None, status: head.status }).await;
         }
-        _ => wire.fail(None, answer::refusal(&head, &text, &wire.limits), Delivery::Sent).await,
+        _ => {
+            let delivery = answer::delivery(head.status);
+            wire.fail(None, answer::refusal(&head, &text, &wire.limits), delivery).await;
+        }
     }
+}
+
+/// The server took it. What it says beside that is no answer to anything, but may be messages.
+async fn taken(wire: &Wire, head: &http::response::Parts, body: Incoming) {
+    if head.status != StatusCode::ACCEPTED {
+        let seen = format!("it was taken with {}", head.status);
+        wire.found(Violation::of(Rule::PostRefused), seen).await;
+    }
+    if content(&head.headers) == Content::EventStream {
+        return stream::drain(wire, body).await;
+    }
+    // Reading what nobody needs keeps the connection for the next request.
+    let _ = body::read(body, wire.limits.excerpt_bytes).await;
 }
 
 /// Posts a message of the oldest transport. Replies come on its stream, so a call fails here or not at all.
@@ -164,7 +186,10 @@ pub(crate) async fn post_event(wire: Wire, post: NotePost, id: Option<CallId>) {
     let text = body::read(body, wire.limits.body_bytes).await.unwrap_or_default();
     match (id, Body::read(&text)) {
         (Some(id), Body::Fault(_)) => answer::pass_fault(&wire, &id, text).await,
-        (id, _) => wire.fail(id, answer::refusal(&head, &text, &wire.limits), Delivery::Sent).await,
+        (id, _) => {
+            let delivery = answer::delivery(head.status);
+            wire.fail(id, answer::refusal(&head, &text, &wire.limits), delivery).await;
+        }
     }
 }
 

@@ -23,11 +23,13 @@ use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::http::headers::X_CLIENT_ID;
 use cardan_proto::http::redirect::{self, CrossOrigin};
 use cardan_proto::http::url::Url;
-use cardan_proto::jsonrpc::envelope::{Call, Envelope, Note, Param, Params};
+use cardan_proto::jsonrpc::envelope::{Call, Envelope};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{
+    Abilities, Cancel, Cause, Delivery, Departed, LaneId, Outgoing, Pushes, Silence,
+};
 use cardan_runtime::link::{Link, Received};
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable};
@@ -66,16 +68,29 @@ pub struct HttpLink {
     way: Way,
     gate: Gate,
     /// What waits at the gate. The session bounds its calls, and so these.
-    held: VecDeque<Outgoing>,
+    held: VecDeque<Numbered>,
     exchanges: FuturesUnordered<Abortable<Exchange>>,
-    /// Calls in flight, each with the number of its exchange.
-    calls: HashMap<CallId, (u64, Era, AbortHandle)>,
+    /// Calls in flight.
+    calls: HashMap<CallId, Flight>,
     started: u64,
+    pushes: Pushes,
     /// The push lane, or the stream of the oldest transport.
     lane: Option<AbortHandle>,
     ready: VecDeque<Received>,
     put: u64,
     closing: Option<Closing>,
+}
+
+/// A message and its number on the link.
+type Numbered = (u64, Outgoing);
+
+/// A call in flight.
+struct Flight {
+    /// Of the exchange that carries it.
+    number: u64,
+    /// Of the message.
+    frame: u64,
+    handle: AbortHandle,
 }
 
 /// Tells which call it carried, and its own number.
@@ -133,12 +148,14 @@ impl HttpLink {
             lane: None,
             ready: VecDeque::new(),
             put: 0,
+            pushes: Pushes::Opening,
             closing: None,
             url,
             kind,
         };
         match link.kind.clone() {
-            Kind::Auto | Kind::Streamable | Kind::Cortex => {}
+            Kind::Auto | Kind::Streamable => {}
+            Kind::Cortex => link.pushes = Pushes::Absent,
             Kind::Events => link.open_events(Posts::Announced, None),
             Kind::Tutorial { post, .. } => {
                 let place = redirect::endpoint(&link.url, &post)
@@ -149,8 +166,8 @@ impl HttpLink {
         Ok(link)
     }
 
-    /// Starts an exchange; `call`: it carries this call, of this era.
-    fn start(&mut self, call: Option<(CallId, Era)>, exchange: impl Future<Output = ()> + Send + 'static) {
+    /// Starts an exchange; `call`: it carries this call, as this frame.
+    fn start(&mut self, call: Option<(CallId, u64)>, exchange: impl Future<Output = ()> + Send + 'static) {
         let number = self.started;
         self.started += 1;
         let id = call.as_ref().map(|(id, _)| id.clone());
@@ -159,8 +176,8 @@ impl HttpLink {
             id.map(|id| (id, number))
         };
         let handle = self.launch(Box::pin(run));
-        if let Some((id, era)) = call {
-            self.calls.insert(id, (number, era, handle));
+        if let Some((id, frame)) = call {
+            self.calls.insert(id, Flight { number, frame, handle });
         }
     }
 
@@ -189,6 +206,7 @@ impl HttpLink {
 
     /// The push lane goes first: what a server pushes for the first call would be lost without it.
     fn open_push(&mut self) {
+        self.pushes = Pushes::Opening;
         self.start_lane(stream::push(self.wire.clone(), self.url.clone(), self.heads.clone()));
         let wire = self.wire.clone();
         self.start(None, async move {
@@ -199,24 +217,21 @@ impl HttpLink {
 
     fn open_gate(&mut self) {
         self.gate = Gate::Open;
-        for message in std::mem::take(&mut self.held) {
-            self.post(&message);
+        for (frame, message) in std::mem::take(&mut self.held) {
+            self.post(frame, &message);
         }
     }
 
-    fn post(&mut self, message: &Outgoing) {
+    fn post(&mut self, frame: u64, message: &Outgoing) {
         if self.gate == Gate::Shut {
-            return self.held.push_back(message.clone());
+            return self.held.push_back((frame, message.clone()));
         }
         match (&self.way, message) {
             (Way::Events(place), message) => {
                 let place = place.clone();
-                self.post_event(place, message);
+                self.post_event(place, frame, message);
             }
-            (_, Outgoing::One(Envelope::Call(call))) => self.post_call(call.clone()),
-            (_, Outgoing::One(Envelope::Note(note))) if note.method == Method::Cancelled => {
-                self.post_cancel(note, message);
-            }
+            (_, Outgoing::One(Envelope::Call(call))) => self.post_call(frame, call.clone()),
             (_, Outgoing::One(Envelope::Note(note))) => {
                 let (post, is_first) =
                     (self.note(self.heads.note(note), message), note.method == Method::Initialized);
@@ -229,7 +244,7 @@ impl HttpLink {
         }
     }
 
-    fn post_call(&mut self, call: Call) {
+    fn post_call(&mut self, frame: u64, call: Call) {
         let id = call.id.clone();
         let head = match self.heads.call(&call, &self.tools, &self.wire.limits) {
             Ok(head) => head,
@@ -239,40 +254,20 @@ impl HttpLink {
             }
         };
         let is_cortex = self.kind == Kind::Cortex;
-        let era = head.era;
         let post = CallPost {
             url: self.url.clone(),
             headers: if is_cortex { self.heads.bare_post() } else { head.headers },
             body: written(&Outgoing::One(Envelope::Call(call.clone()))),
-            era,
+            era: head.era,
             session: head.session,
             heads: self.heads.clone(),
             parts: is_cortex.then(|| Reassembly::new(id.clone(), &self.wire.limits)),
             fallback: if self.kind == Kind::Auto { Fallback::Allowed } else { Fallback::None },
             mending: Mending::Allowed,
             call,
+            frame,
         };
-        self.start(Some((id, era)), exchange::call(self.wire.clone(), post));
-    }
-
-    /// In the modern era a call is cancelled by closing its lane; nothing is posted. In the legacy era
-    /// the note says it, and nobody reads the lane any more.
-    fn post_cancel(&mut self, note: &Note, message: &Outgoing) {
-        let limits = &self.wire.limits;
-        let params = Params::scan(note.params.raw().cloned().unwrap_or_default(), limits).unwrap_or_default();
-        let id = params.get(Param::RequestId).and_then(|raw| CallId::parse(&raw, limits.id_bytes).ok());
-        let call = id.and_then(|id| self.calls.remove(&id));
-        let is_modern = match &call {
-            Some((_, era, _)) => *era == Era::Modern,
-            None => self.heads.revision.is_some_and(|revision| revision.era() == Era::Modern),
-        };
-        if let Some((_, _, handle)) = call {
-            handle.abort();
-        }
-        if !is_modern {
-            let post = self.note(self.heads.note(note), message);
-            self.post_note(post, false);
-        }
+        self.start(Some((id, frame)), exchange::call(self.wire.clone(), post));
     }
 
     fn note(&self, headers: HeaderMap, message: &Outgoing) -> NotePost {
@@ -294,7 +289,7 @@ impl HttpLink {
         });
     }
 
-    fn post_event(&mut self, place: Url, message: &Outgoing) {
+    fn post_event(&mut self, place: Url, frame: u64, message: &Outgoing) {
         let id = match message {
             Outgoing::One(Envelope::Call(call)) => Some(call.id.clone()),
             _ => None,
@@ -306,7 +301,7 @@ impl HttpLink {
         }
         let headers = self.heads.answer();
         let post = NotePost { url: place, headers, body: written(message), session: None };
-        let call = id.clone().map(|id| (id, Era::Legacy));
+        let call = id.clone().map(|id| (id, frame));
         self.start(call, exchange::post_event(self.wire.clone(), post, id));
     }
 
@@ -320,11 +315,13 @@ impl HttpLink {
             News::Initialized => self.open_push(),
             News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
             News::PushTried => {}
-            News::TryEvents { call, refused } => {
+            News::Pushes(pushes) => self.pushes = pushes,
+            News::TryEvents { call: (frame, call), refused } => {
                 self.open_events(Posts::Announced, Some(refused));
-                self.held.push_front(Outgoing::One(Envelope::Call(call)));
+                self.held.push_front((frame, Outgoing::One(Envelope::Call(call))));
             }
             News::Endpoint(place) => {
+                self.pushes = Pushes::Carried;
                 self.way = Way::Events(place);
                 self.open_gate();
             }
@@ -338,24 +335,25 @@ impl HttpLink {
     }
 
     /// One new handshake serves all: whoever learns of it late goes on with the session that is there.
-    fn session_gone(&mut self, gone: &Arc<str>, call: Option<Call>, status: http::StatusCode) {
+    fn session_gone(&mut self, gone: &Arc<str>, call: Option<(u64, Call)>, status: http::StatusCode) {
         match &self.heads.session {
             Some(session) if session == gone => {
                 self.heads.session = None;
+                self.pushes = Pushes::Opening;
                 if let Some(lane) = self.lane.take() {
                     lane.abort();
                 }
             }
             Some(_) => {
-                if let Some(call) = call {
-                    self.post(&Outgoing::One(Envelope::Call(call)));
+                if let Some((frame, call)) = call {
+                    self.post(frame, &Outgoing::One(Envelope::Call(call)));
                 }
                 return;
             }
             None => {}
         }
         let failure = HttpFailure::SessionGone { status };
-        self.ready.push_back(failed(call.map(|call| call.id), failure, Delivery::NotSent));
+        self.ready.push_back(failed(call.map(|(_, call)| call.id), failure, Delivery::NotSent));
     }
 
     /// There is no event stream. After a handshake by POST, that one's answer says more.
@@ -373,15 +371,15 @@ impl HttpLink {
     }
 
     fn done(&mut self, id: &CallId, number: u64) {
-        if self.calls.get(id).is_some_and(|(own, ..)| *own == number) {
+        if self.calls.get(id).is_some_and(|flight| flight.number == number) {
             self.calls.remove(id);
         }
     }
 
     /// From now on only what is polite goes on: notes, and the end of the session.
     fn begin_close(&mut self) -> Closing {
-        for (_, (_, _, handle)) in self.calls.drain() {
-            handle.abort();
+        for (_, flight) in self.calls.drain() {
+            flight.handle.abort();
         }
         if let Some(lane) = self.lane.take() {
             lane.abort();
@@ -445,7 +443,16 @@ impl Link for HttpLink {
 
     fn put(&mut self, frame: u64, _: LaneId, message: &Outgoing) {
         self.put = frame;
-        self.post(message);
+        self.post(frame, message);
+    }
+
+    /// What waits is not sent; what was sent is not read any more, which a modern server takes for a cancel.
+    fn retract(&mut self, frame: u64) {
+        self.held.retain(|(held, _)| *held != frame);
+        let call = self.calls.iter().find(|(_, flight)| flight.frame == frame).map(|(id, _)| id.clone());
+        if let Some(flight) = call.and_then(|id| self.calls.remove(&id)) {
+            flight.handle.abort();
+        }
     }
 
     fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -456,15 +463,26 @@ impl Link for HttpLink {
         self.wire.pool.backlog_bytes()
     }
 
-    /// Exchanges say themselves what was not sent; of the rest it is not known.
+    /// What waits at the gate has not left. Of the rest, exchanges say themselves what was not sent.
     fn departed(&self) -> Departed {
-        Departed::through(self.put)
+        match self.held.front() {
+            Some((first, _)) => {
+                let left = first.saturating_sub(1);
+                Departed { in_order: left, ahead: left, begun: left }
+            }
+            None => Departed::through(self.put),
+        }
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { cancel: Cancel::ByClosing, pushes: self.pushes, silence: Silence::IsFailure }
     }
 
     fn settled(&mut self, revision: Revision) {
         self.heads.revision = Some(revision);
         if revision.era() == Era::Modern {
             self.heads.session = None;
+            self.pushes = Pushes::Absent;
         }
     }
 

@@ -29,6 +29,7 @@ fn again(wire: &Wire, post: &CallPost, tools: &Tools) -> Option<CallPost> {
     Some(CallPost {
         url: post.url.clone(),
         call: post.call.clone(),
+        frame: post.frame,
         headers: head.headers,
         body: post.body.clone(),
         era: post.era,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use cardan_proto::codec::{EventKind, SseEvent};
 use cardan_proto::dialect::cortex::stream::Step;
 use cardan_proto::era::Era;
@@ -9,8 +10,11 @@ use cardan_proto::finding::{Rule, excerpt};
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::http::redirect;
 use cardan_proto::http::url::Url;
-use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::session::event::Delivery;
+use cardan_proto::jsonrpc::envelope::{Envelope, Note, Params, Violation};
+use cardan_proto::jsonrpc::id::CallId;
+use cardan_proto::jsonrpc::write;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Delivery, Pushes};
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -137,7 +141,10 @@ async fn take(wire: &Wire, post: &mut CallPost, event: SseEvent) -> Seen {
 /// A step of a reply in parts.
 async fn part(wire: &Wire, post: &CallPost, step: Step) -> Seen {
     match step {
-        Step::Fragment { .. } => Seen::Other,
+        Step::Fragment { count, .. } => {
+            wire.frame(progress(&post.call.id, count)).await;
+            Seen::Other
+        }
         Step::Reply { frame, found } => {
             for deviation in found {
                 wire.found(Violation::of(Rule::ResultShape), deviation.to_string()).await;
@@ -153,10 +160,27 @@ async fn part(wire: &Wire, post: &CallPost, step: Step) -> Seen {
     }
 }
 
+/// A part of a reply, told as progress. The dialect has no tokens; ours is the id of the call.
+fn progress(id: &CallId, count: usize) -> Bytes {
+    let mut params = b"{\"progressToken\":".to_vec();
+    id.write(&mut params);
+    params.extend_from_slice(format!(",\"progress\":{count}}}").as_bytes());
+    let note = Note { method: Method::Progress, params: Params::outgoing(Bytes::from(params)) };
+    let mut frame = Vec::new();
+    write::envelope(&Envelope::Note(note), &mut frame);
+    Bytes::from(frame)
+}
+
 /// After the reply the stream should end. Waiting for that keeps the connection; waiting long keeps it busy.
 async fn linger(wire: &Wire, post: &mut CallPost, lane: &mut Lane) {
     let rest = async { while let Followed::Replied = follow(wire, post, lane).await {} };
     let _ = timeout(wire.limits.drain_timeout, rest).await;
+}
+
+/// Passes on what comes beside an answer that nobody waits for, within a bound.
+pub(crate) async fn drain(wire: &Wire, body: Incoming) {
+    let mut lane = Lane::new(body, &wire.limits, "");
+    let _ = timeout(wire.limits.drain_timeout, listen(wire, &mut lane)).await;
 }
 
 async fn oversize(wire: &Wire, bytes: u64) {
@@ -174,9 +198,11 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
         }
         let why = match got {
             Got::Lane(body) => {
+                wire.tell(News::Pushes(Pushes::Carried)).await;
                 let opened = Instant::now();
                 let mut lane = Lane::new(body, &wire.limits, &last);
                 let (why, useful) = listen(&wire, &mut lane).await;
+                wire.tell(News::Pushes(Pushes::Opening)).await;
                 last = lane.last_id().to_owned();
                 retry = lane.retry().or(retry);
                 // A proxy that cuts what is quiet is no reason to give up.
@@ -185,7 +211,7 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
                 }
                 why.unwrap_or_else(|| "closed by the server".into())
             }
-            Got::NotOffered => return,
+            Got::NotOffered => return wire.tell(News::Pushes(Pushes::Absent)).await,
             Got::SessionGone(status) => {
                 if let Some(session) = heads.session {
                     wire.tell(News::SessionGone { session, call: None, status }).await;
@@ -203,6 +229,7 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
 }
 
 async fn lost(wire: &Wire, why: &str) {
+    wire.tell(News::Pushes(Pushes::Absent)).await;
     wire.found(Violation::of(Rule::PushLost), why).await;
 }
 

@@ -268,7 +268,7 @@ fn forgetful(life: usize, status: u16, body: &'static str) -> Stage {
                 *state = (state.0 + 1, life);
                 welcome(asked, Some(&format!("s-{}", state.0)))
             }
-            ("GET", _) => Say::Status(405, ""),
+            ("GET", _) => Say::Hang,
             ("DELETE", _) => Say::Status(405, ""),
             (_, method) => {
                 let fresh = asked.header("mcp-session-id") == Some(&session) && state.1 > 0;

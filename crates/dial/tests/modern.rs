@@ -101,12 +101,13 @@ async fn a_fault_with_a_status_is_the_reply() {
 #[tokio::test(start_paused = true)]
 async fn a_status_fails_its_call_alone() {
     for (status, want) in [
-        (401, Delivery::Sent),
-        (403, Delivery::Sent),
+        (401, Delivery::NotSent),
+        (403, Delivery::NotSent),
         (404, Delivery::Sent),
-        (413, Delivery::Sent),
-        (429, Delivery::Sent),
-        (431, Delivery::Sent),
+        (413, Delivery::NotSent),
+        (422, Delivery::Sent),
+        (429, Delivery::NotSent),
+        (431, Delivery::NotSent),
         (500, Delivery::Unknown),
         (503, Delivery::Unknown),
     ] {
@@ -125,6 +126,7 @@ async fn a_status_fails_its_call_alone() {
         let (failure, delivery) = lost(&error);
         assert_eq!((failure.status().unwrap().as_u16(), delivery), (status, want));
         assert!(error.to_string().contains("go away"), "{error}");
+        assert_eq!(error.may_have_executed(), want != Delivery::NotSent, "{status}: refused before it ran");
         let hints = failure.hints().unwrap();
         assert_eq!(hints.bearer.as_ref().unwrap().resource_metadata(), Some("https://a.test/meta"));
         assert_eq!(hints.auth_server.as_deref(), Some("https://as.test"));

@@ -82,6 +82,17 @@ async fn a_refused_connection_is_no_era() {
     assert!(!notebook.has("Initializing"), "{:?}", notebook.lines());
 }
 
+/// VER-31: a probe that is not answered is a failure, not an era; it has the whole time of the opening.
+#[tokio::test(start_paused = true)]
+async fn a_silent_probe_is_no_era() {
+    let stage = Stage::new(|_| Say::Hang);
+    let started = tokio::time::Instant::now();
+    let error = try_open(&stage, EraChoice::Auto).await.unwrap_err();
+    assert!(error.contains("in time"), "{error}");
+    assert_eq!(started.elapsed().as_secs(), Limits::DEFAULT.open_timeout.as_secs());
+    assert_eq!(stage.lines(), ["POST server/discover"]);
+}
+
 /// VER-31: who speaks only the modern era is told the status instead of falling back.
 #[tokio::test(start_paused = true)]
 async fn modern_only_clients_do_not_fall_back() {

@@ -11,6 +11,7 @@ use cardan_dial::{Dial, Http, HttpError, Kind, Proxies};
 use cardan_proto::dialect::{CortexForm, Dialect};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::{CallOptions, Wanted};
 use common::*;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -239,6 +240,41 @@ async fn cortex_replies_come_whole_or_in_parts() {
     assert_eq!(cortex(&completed).await.unwrap(), json!([{ "type": "text", "text": "ab" }]));
     let cut = Stage::new(move |_| Say::Cut(part("a")));
     assert!(matches!(cortex(&cut).await, Err(CallError::Lost { .. })), "a part of a reply is none");
+}
+
+/// S1-31: each part of a cortex reply is told as progress, so that it puts off the idle deadline and the caller
+/// sees the work go on.
+#[tokio::test(start_paused = true)]
+async fn s1_31_parts_of_a_cortex_reply_are_progress() {
+    let part = |text: &str| {
+        format!("event: result\ndata: {}\n\n", json!({ "content": [{ "type": "text", "text": text }] }))
+    };
+    let stage = Stage::new(move |_| {
+        let (tell, live) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            for text in ["a", "b", "c"] {
+                pass(std::time::Duration::from_secs(20)).await;
+                tell.send(part(text)).unwrap();
+            }
+        });
+        Say::Live(live)
+    });
+    let http = stage.http().kind(Kind::Cortex);
+    let builder = Client::builder("t", "1").dialect(Dialect::Cortex(CortexForm::Envelope));
+    let notebook = Notebook::default();
+    let seen = notebook.clone();
+    let client = builder.observe(move |event| seen.write(event)).connect(async || http.link()).await.unwrap();
+    let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+    let mut running = client.call_tool_with("t", &json!({}), options).unwrap();
+    let mut told = Vec::new();
+    while let Some(progress) = running.progress().await {
+        told.push(progress.progress);
+    }
+    assert_eq!(told, [1.0, 2.0, 3.0]);
+    assert_eq!(running.await.unwrap().content.len(), 3);
+    // Who did not ask is not bothered, and the parts are signs of life all the same.
+    assert_eq!(client.call_tool("t", &json!({})).unwrap().await.unwrap().content.len(), 3);
+    assert!(!notebook.has("progress-unknown"), "{:?}", notebook.lines());
 }
 
 /// S1-23, S1-33, S1-C11: errors of the cortex dialect, as event, as body and as bare status.

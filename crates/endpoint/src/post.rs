@@ -16,7 +16,7 @@ use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::status::{Stage, of_fault};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Abilities, Cancel, Cause, Departed, LaneId, Outgoing, Pushes};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
 use cardan_runtime::service::{Host, Service};
@@ -102,6 +102,10 @@ impl Link for PostLink {
 
     fn departed(&self) -> Departed {
         Departed::through(self.put)
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { cancel: Cancel::ByClosing, pushes: Pushes::Absent, ..Abilities::STREAM }
     }
 
     fn poll_close(&mut self, _cx: &mut Context<'_>, _cause: &Cause) -> Poll<()> {

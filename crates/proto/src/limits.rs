@@ -113,7 +113,8 @@ pub struct Limits {
     /// Excerpts of foreign text in findings and errors.
     pub excerpt_bytes: usize,
 
-    /// Waiting for the answer to the era probe, then the peer counts as legacy.
+    /// Waiting for the answer to the era probe, then the peer counts as legacy. Where silence says nothing of
+    /// the era, as over HTTP, the probe has `open_timeout`, and then connecting fails.
     pub probe_timeout: Duration,
     /// Waiting for the answer to `initialize`, then connecting fails.
     pub open_timeout: Duration,

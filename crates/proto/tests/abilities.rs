@@ -7,8 +7,8 @@ mod common;
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Abilities, CallOptions, Cancel, Change, Command, Delivery, Input, Interest, LogLevel, NewCall, Outcome,
-    Pushes, Refusal, Ticket,
+    Abilities, CallOptions, Cancel, Cause, Change, Command, Delivery, Input, Interest, LogLevel, NewCall,
+    Outcome, Pushes, Refusal, Silence, Ticket,
 };
 use common::*;
 use serde_json::json;
@@ -16,7 +16,8 @@ use serde_json::json;
 const CLOSING: Abilities = Abilities { cancel: Cancel::ByClosing, ..Abilities::STREAM };
 const NO_PUSHES: Abilities = Abilities { pushes: Pushes::Absent, ..Abilities::STREAM };
 
-/// S0-4: where closing a lane cancels, the lane is closed and no note is sent; a legacy call still gets its note.
+/// S0-4: where closing a lane cancels, the lane is closed and no note is sent; a legacy call gets its note
+/// first.
 #[test]
 fn s0_4_a_link_says_how_calls_are_cancelled() {
     let mut client = Bench::modern_client();
@@ -39,7 +40,27 @@ fn s0_4_a_link_says_how_calls_are_cancelled() {
     client.sent();
     client.local(Command::Cancel { ticket: Ticket(1), reason: "enough".into() });
     assert_eq!(client.one()["method"], "notifications/cancelled");
-    assert!(client.retracted.is_empty());
+    assert_eq!(client.retracted.len(), 1, "nobody reads the lane any more");
+}
+
+/// VER-31: over HTTP a probe that is not answered says nothing of the era, so there is no handshake; the probe
+/// has all the time of the opening. Over one stream it means legacy.
+#[test]
+fn ver_31_silence_is_an_era_only_over_a_stream() {
+    for (silence, secs) in [(Silence::IsFailure, 30), (Silence::IsLegacy, 5)] {
+        let mut client = Bench::client_with(|_| {});
+        client.session.carried_by(Abilities { silence, ..Abilities::STREAM });
+        client.local(Command::Open);
+        assert_eq!(client.one()["method"], "server/discover");
+        client.secs(secs - 1);
+        assert_eq!((client.sent().len(), &client.closed), (0, &None), "{silence:?}");
+        client.secs(1);
+        let handshakes = client.sent().iter().filter(|frame| frame["method"] == "initialize").count();
+        match silence {
+            Silence::IsLegacy => assert_eq!((handshakes, &client.closed), (1, &None)),
+            Silence::IsFailure => assert_eq!((handshakes, &client.closed), (0, &Some(Cause::OpenTimeout))),
+        }
+    }
 }
 
 /// S0-4: who cannot hear of changes is told so, instead of listening for ever; the modern listen is a call.

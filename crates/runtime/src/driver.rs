@@ -313,7 +313,7 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.link.settled(revision);
                 self.observe(&event);
             }
-            Event::State(_) | Event::Logged { .. } | Event::Found(_) => self.observe(&event),
+            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Found(_) => self.observe(&event),
         }
     }
 
@@ -371,7 +371,6 @@ impl<L: Link, S: Service> Driver<L, S> {
         let queued = self.link.queued();
         self.session.departed(self.link.departed());
         self.session.received(self.link.received_bytes());
-        self.session.carried_by(self.link.abilities());
         let limits = &self.config.limits;
         if queued == 0 {
             self.stalled_since = None;
@@ -452,6 +451,7 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
             busy |= this.poll_handlers(cx);
             busy |= this.obey(cx);
             busy |= this.read(cx);
+            this.session.carried_by(this.link.abilities());
             busy |= this.obey(cx);
             this.write(cx);
             if busy || this.phase != Phase::Running {

@@ -261,7 +261,7 @@ impl Notebook {
         self.lines().iter().any(|line| line.contains(what))
     }
 
-    fn write(&self, event: &Event) {
+    pub fn write(&self, event: &Event) {
         let line = match event {
             Event::State(change) => {
                 let cause = change.cause.as_ref().map(|cause| format!(" ({cause})")).unwrap_or_default();
@@ -269,6 +269,7 @@ impl Notebook {
             }
             Event::Found(finding) => format!("found {finding}"),
             Event::Changed { change, .. } => format!("changed {change:?}"),
+            Event::Pushes(pushes) => format!("pushes {pushes:?}"),
             Event::Logged { params } => format!("logged {}", String::from_utf8_lossy(params)),
             _ => return,
         };

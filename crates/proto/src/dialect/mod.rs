@@ -59,6 +59,11 @@ impl Dialect {
         !matches!(self, Self::Cortex(_)) || *method == Method::ToolsCall
     }
 
+    /// Can a caller say that it wants progress? Where it cannot, what comes was not unasked.
+    pub(crate) const fn has_progress_tokens(self) -> bool {
+        !matches!(self, Self::Cortex(_))
+    }
+
     /// Why a call of ours cannot be told in this form.
     pub(crate) fn refusal(self, call: &NewCall) -> Option<Refusal> {
         match self {

@@ -1,7 +1,7 @@
 //! What a session knows of the link that carries it: what has left, what has come, what can be taken back.
 
 use super::Session;
-use super::event::{Delivery, Output, Stage};
+use super::event::{Delivery, Event, Output, Stage};
 use super::tables::Pending;
 use crate::era::Era;
 use crate::method::Method;
@@ -48,6 +48,8 @@ pub struct Abilities {
     pub cancel: Cancel,
     /// Whether a server can send what belongs to no call.
     pub pushes: Pushes,
+    /// What it means that the probe for the modern era is not answered.
+    pub silence: Silence,
 }
 
 /// How a call in flight is given up.
@@ -55,8 +57,18 @@ pub struct Abilities {
 pub enum Cancel {
     /// By a note.
     ByNote,
-    /// Modern calls by closing their lane, and without a note; legacy ones by a note all the same.
+    /// By closing its lane. For modern calls that is all; for legacy ones a note says it as well, since for
+    /// them a lane that closes is no cancel.
     ByClosing,
+}
+
+/// What it means that the probe for the modern era is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// The server is of the legacy era: over one stream many drop what comes before the handshake.
+    IsLegacy,
+    /// Nothing, but that the server or the way to it is unwell: over HTTP every request has its answer.
+    IsFailure,
 }
 
 /// Whether a server can send what belongs to no call: notes of changes and logs, and calls of its own.
@@ -64,13 +76,16 @@ pub enum Cancel {
 pub enum Pushes {
     /// It can.
     Carried,
+    /// It may soon: the lane for it is being opened, or opened again.
+    Opening,
     /// There is no lane for it.
     Absent,
 }
 
 impl Abilities {
     /// Of one stream each way: stdio, sockets, WebSocket.
-    pub const STREAM: Self = Self { cancel: Cancel::ByNote, pushes: Pushes::Carried };
+    pub const STREAM: Self =
+        Self { cancel: Cancel::ByNote, pushes: Pushes::Carried, silence: Silence::IsLegacy };
 }
 
 /// The link's side of a session.
@@ -125,7 +140,11 @@ impl Carrier {
     }
 
     pub(super) fn pushes(&self) -> bool {
-        self.abilities.pushes == Pushes::Carried
+        self.abilities.pushes != Pushes::Absent
+    }
+
+    pub(super) fn silence(&self) -> Silence {
+        self.abilities.silence
     }
 
     /// The same for a new link of the same kind.
@@ -155,7 +174,11 @@ impl Carrier {
 impl Session {
     /// What the link can do. May change as the link learns it.
     pub fn carried_by(&mut self, abilities: Abilities) {
-        self.carrier.abilities = abilities;
+        let before = std::mem::replace(&mut self.carrier.abilities, abilities);
+        if before.pushes != abilities.pushes {
+            self.event(Event::Pushes(abilities.pushes));
+            self.refuse_legacy_listens();
+        }
     }
 
     /// How many of our frames the link has written in full, all in order.
@@ -184,9 +207,11 @@ impl Session {
         let delivery = self.delivery(pending);
         let unsent = self.carrier.holds(pending);
         let modern = pending.revision.is_some_and(|revision| revision.era() == Era::Modern);
-        let by_closing = modern && self.carrier.abilities.cancel == Cancel::ByClosing;
-        if !unsent && !by_closing {
+        let by_closing = self.carrier.abilities.cancel == Cancel::ByClosing;
+        if !unsent && !(modern && by_closing) {
             self.send_cancel(id, reason);
+        }
+        if !unsent && !by_closing {
             return delivery;
         }
         // What could not be said has no number, and what the peer refused is not there to be taken back.

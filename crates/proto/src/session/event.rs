@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Turn};
+pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Silence, Turn};
 pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
@@ -468,6 +468,8 @@ pub enum Event {
         /// What.
         change: Change,
     },
+    /// Whether the link carries what belongs to no call is another than before.
+    Pushes(Pushes),
     /// Something was not as it should be.
     Found(Finding),
 }

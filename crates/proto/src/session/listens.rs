@@ -432,6 +432,17 @@ impl Session {
         }
     }
 
+    /// There turned out to be no lane for what legacy listens wait for: who listens is told.
+    pub(super) fn refuse_legacy_listens(&mut self) {
+        if self.carrier.pushes() || self.is_modern() {
+            return;
+        }
+        let tickets: Vec<_> = self.heard.listens.keys().copied().collect();
+        for ticket in tickets {
+            self.end_legacy_listen(ticket, Outcome::Refused(Refusal::NoPushes));
+        }
+    }
+
     /// The addresses that a legacy server was asked to watch, and has agreed to.
     pub(super) fn standing_uris(&self) -> BTreeSet<Box<str>> {
         let agreed = self.heard.listens.values().filter(|listen| listen.acknowledged);

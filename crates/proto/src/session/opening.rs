@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::config::{EraChoice, Role};
-use super::event::{CallOptions, Cause, Event, LaneId};
+use super::event::{CallOptions, Cause, Event, LaneId, Silence};
 use super::state::State;
 use super::tables::{Grave, Purpose};
 use crate::era::caps::ServerCaps;
@@ -77,7 +77,13 @@ impl Session {
             0,
         );
         self.opening.probe = Some(id);
-        self.opening.deadline = Some(self.now + self.config.limits.probe_timeout);
+        let limits = &self.config.limits;
+        let patience = match self.carrier.silence() {
+            Silence::IsLegacy => limits.probe_timeout,
+            // There is nothing to fall back to, so the probe has as long as the handshake would have.
+            Silence::IsFailure => limits.open_timeout,
+        };
+        self.opening.deadline = Some(self.now + patience);
     }
 
     /// The legacy handshake; `cause`: why it is done again.
@@ -111,7 +117,10 @@ impl Session {
 
     /// No answer.
     fn probe_silent(&mut self) {
-        let next = self.prober().judge(Evidence::Silence);
+        let next = match self.carrier.silence() {
+            Silence::IsLegacy => self.prober().judge(Evidence::Silence),
+            Silence::IsFailure => Next::Fail(Cause::OpenTimeout),
+        };
         self.proceed(next, None);
     }
 

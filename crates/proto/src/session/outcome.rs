@@ -106,7 +106,7 @@ impl fmt::Display for Stage {
 /// Whether a call reached the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It never left.
+    /// It never left, or the peer refused it unread. Either way it was not executed.
     NotSent,
     /// It left, and the peer gave a sign of having it.
     Sent,

@@ -198,8 +198,10 @@ impl Session {
         let (max, idle) = (limits.progress_per_second, limits.call_idle_timeout);
         let id = token.as_number();
         let pending = id.and_then(|id| self.outbound.get_mut(id));
+        let untold = !self.config.dialect.has_progress_tokens();
         // A call that did not ask for progress has no token in use.
-        let Some(pending) = pending.filter(|pending| pending.options.progress == Wanted::Yes) else {
+        let Some(pending) = pending.filter(|pending| untold || pending.options.progress == Wanted::Yes)
+        else {
             // What crossed our cancel is nothing that the peer did wrong.
             return match id.and_then(|id| self.outbound.grave(id)) {
                 Some(Grave::GivenUp) => {}
