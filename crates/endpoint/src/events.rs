@@ -43,20 +43,32 @@ impl Streams {
         self.lock().get(name).and_then(Weak::upgrade)
     }
 
-    /// Opens an inlet; nothing: the name is taken, or there are too many.
-    fn open(&self, name: &str, principal: Option<Arc<str>>, max: usize) -> Option<Arc<Inlet>> {
+    /// Opens an inlet.
+    fn open(&self, name: &str, principal: Option<Arc<str>>, max: usize) -> Result<Arc<Inlet>, Unopened> {
         let mut streams = self.lock();
-        if streams.len() >= max || streams.get(name).is_some_and(|inlet| inlet.strong_count() > 0) {
-            return None;
+        if streams.get(name).is_some_and(|inlet| inlet.strong_count() > 0) {
+            return Err(Unopened::Taken);
+        }
+        if streams.len() >= max {
+            return Err(Unopened::TooMany);
         }
         let inlet = Arc::new(Inlet { inner: Mutex::default(), principal });
         streams.insert(name.into(), Arc::downgrade(&inlet));
-        Some(inlet)
+        Ok(inlet)
     }
 
     fn close(&self, name: &str) {
         self.lock().remove(name);
     }
+}
+
+/// Why a stream is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unopened {
+    /// Another one has this name.
+    Taken,
+    /// There are too many.
+    TooMany,
 }
 
 /// Where POSTs leave what they bring.
@@ -211,9 +223,16 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
         (None, Some(id)) => id.text().into(),
         (None, None) => return Answer::on(parts.headers).status(StatusCode::INTERNAL_SERVER_ERROR),
     };
-    let Some(inlet) = shared.streams.open(&name, principal.clone(), limits.sessions) else {
-        let why = "this stream is open already, or too many are; close one first";
-        return Answer::on(parts.headers).bad(StatusCode::CONFLICT, why);
+    let inlet = match shared.streams.open(&name, principal.clone(), limits.sessions) {
+        Ok(inlet) => inlet,
+        Err(Unopened::Taken) => {
+            let why = "this stream is open already, close it first or name another";
+            return Answer::on(parts.headers).bad(StatusCode::CONFLICT, why);
+        }
+        Err(Unopened::TooMany) => {
+            let why = "too many streams are open, try again later";
+            return Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, why);
+        }
     };
     let messages = shared.paths.messages.as_deref().unwrap_or_default();
     let mut opening = Vec::new();

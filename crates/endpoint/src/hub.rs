@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::body;
-use crate::lanes::{First, Forgotten, Lanes, Next, TooMany};
+use crate::lanes::{First, Forgotten, Form, Lanes, Next, TooMany};
 use crate::pulse::{Pulse, beat};
 
 /// A legacy session.
@@ -118,10 +118,10 @@ impl<S: Service> Hub<S> {
         Ok(())
     }
 
-    /// Takes a message that wants a reply.
-    pub(crate) fn post(self: &Arc<Self>, decoded: Decoded) -> Result<Posted<S>, NotTaken> {
+    /// Takes a message that wants a reply, in this form.
+    pub(crate) fn post(self: &Arc<Self>, decoded: Decoded, form: Form) -> Result<Posted<S>, NotTaken> {
         let mut inner = self.used().ok_or(NotTaken::Over)?;
-        let (lane, reader) = inner.driver.link_mut().arrive_on_lane(decoded)?;
+        let (lane, reader) = inner.driver.link_mut().arrive_on_lane(decoded, form)?;
         self.drive(&mut inner);
         drop(inner);
         Ok(Posted(Reading { hub: Arc::clone(self), lane, reader }))
@@ -266,12 +266,6 @@ impl<S: Service> Posted<S> {
     pub(crate) fn poll_first(&self, cx: &Context<'_>) -> Poll<First> {
         let Reading { hub, lane, .. } = &self.0;
         hub.lock().driver.link_mut().poll_first(*lane, cx)
-    }
-
-    /// The reply, whatever else there is to say.
-    pub(crate) fn poll_last(&self, cx: &Context<'_>) -> Poll<First> {
-        let Reading { hub, lane, .. } = &self.0;
-        hub.lock().driver.link_mut().poll_last(*lane, cx)
     }
 
     /// Says it, and what follows, as events.

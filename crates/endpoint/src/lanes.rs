@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::codec::sse::{write_event, write_priming};
-use cardan_proto::jsonrpc::envelope::Decoded;
+use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
 use cardan_proto::session::replay::{EventId, Replay, Resume};
 use cardan_runtime::link::{Link, Received};
 
@@ -56,11 +57,13 @@ pub(crate) struct Message {
 
 /// What a lane looks like to its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// Nothing was sent yet.
     Undecided,
     /// Events, which can be resumed.
     Events,
+    /// The reply and nothing else: its reader takes no events.
+    Reply,
 }
 
 /// Who reads a lane. Each reader has a number, so that one that was replaced cannot speak for its successor.
@@ -164,13 +167,17 @@ impl Lanes {
         self.arrived.push_back(Received::Read { lane: LaneId::MAIN, decoded });
     }
 
-    /// A message came whose reply goes out on a lane of its own.
-    pub(crate) fn arrive_on_lane(&mut self, decoded: Decoded) -> Result<(LaneId, u32), TooMany> {
+    /// A message came whose reply goes out on a lane of its own, which looks like this.
+    pub(crate) fn arrive_on_lane(
+        &mut self,
+        decoded: Decoded,
+        form: Form,
+    ) -> Result<(LaneId, u32), TooMany> {
         if self.open.len() >= self.max_lanes {
             return Err(TooMany);
         }
         self.minted += 1;
-        let mut lane = Lane::new(LaneId(self.minted));
+        let mut lane = Lane { form, ..Lane::new(LaneId(self.minted)) };
         let reader = self.new_reader();
         lane.reader = Reader::Number(reader);
         self.arrived.push_back(Received::Read { lane: lane.id, decoded });
@@ -188,39 +195,18 @@ impl Lanes {
         let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else {
             return Poll::Ready(First::Nothing);
         };
-        match (lane.waiting.len(), lane.end) {
-            (0, End::Open) => {
+        match (lane.form, lane.waiting.len(), lane.end) {
+            (_, 0, End::Open) | (Form::Reply, _, End::Open | End::Released(_)) => {
                 lane.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
-            (0, End::Ended) => {
-                self.remove(id);
-                Poll::Ready(First::Nothing)
-            }
-            (1, End::Ended) => {
-                let reply = lane.waiting.pop_front();
+            (_, 0 | 1, End::Ended) | (Form::Reply, _, End::Ended) => {
+                let reply = lane.waiting.pop_back();
                 self.remove(id);
                 Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.wire)))
             }
             _ => Poll::Ready(First::Events),
         }
-    }
-
-    /// The reply, for a reader that can be told nothing else.
-    pub(crate) fn poll_last(&mut self, id: LaneId, cx: &Context<'_>) -> Poll<First> {
-        let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else {
-            return Poll::Ready(First::Nothing);
-        };
-        if lane.end != End::Ended {
-            // There is nowhere to come back to, so nobody is released.
-            lane.end = End::Open;
-            lane.clear();
-            lane.waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let reply = lane.waiting.pop_back();
-        self.remove(id);
-        Poll::Ready(reply.map_or(First::Nothing, |reply| First::Reply(reply.wire)))
     }
 
     /// The lane of a POST becomes a stream of events. What opens it, where the revision primes streams.
@@ -262,14 +248,15 @@ impl Lanes {
     /// A reader comes back to the lane it was cut off from.
     pub(crate) fn resume(&mut self, last: EventId) -> Result<(LaneId, u32), Forgotten> {
         let Resume::From(events) = self.replay.after(last) else { return Err(Forgotten) };
-        let reader = self.new_reader();
-        let known = last.lane == LaneId::MAIN || self.open.iter().any(|lane| lane.id == last.lane);
-        if !known {
-            if events.is_empty() {
-                return Err(Forgotten);
-            }
-            self.open.push(Lane { form: Form::Events, end: End::Ended, ..Lane::new(last.lane) });
+        let form = self.lane_mut(last.lane).map(|lane| lane.form);
+        match form {
+            Some(Form::Events) => {}
+            // Nobody was told an event of it yet, and its own reader waits for the first.
+            Some(Form::Undecided | Form::Reply) => return Err(Forgotten),
+            None if events.is_empty() => return Err(Forgotten),
+            None => self.open.push(Lane { form: Form::Events, end: End::Ended, ..Lane::new(last.lane) }),
         }
+        let reader = self.new_reader();
         let Some(lane) = self.lane_mut(last.lane) else { return Err(Forgotten) };
         lane.clear();
         if matches!(lane.end, End::Released(_)) {
@@ -363,21 +350,37 @@ impl Lanes {
         }
     }
 
+    /// What belongs to a call whose reader takes nothing but the reply. A note is not worth telling elsewhere;
+    /// a call of ours may go out on the push lane, or else whoever waits for its answer is told at once.
+    fn put_beside(&mut self, message: &Outgoing) {
+        let Outgoing::One(Envelope::Call(call)) = message else { return };
+        if self.push.reader != Reader::Nobody {
+            return self.put_push(Wire::of(message));
+        }
+        self.arrived.push_back(Received::Failed {
+            id: Some(call.id.clone()),
+            cause: Cause::Http(Box::new(HttpFailure::NoLane)),
+            delivery: Delivery::NotSent,
+        });
+    }
+
     /// Puts a message on the lane of a POST.
-    fn put_lane(&mut self, id: LaneId, wire: Wire, last: bool) {
+    fn put_lane(&mut self, id: LaneId, message: &Outgoing) {
+        let (wire, last) = (Wire::of(message), is_reply(message));
         let Some(at) = self.open.iter().position(|lane| lane.id == id) else { return };
         let lane = &mut self.open[at];
         if last {
             lane.end = End::Ended;
         }
         match (lane.form, lane.reader) {
-            (Form::Undecided, Reader::Number(_)) => lane.push(Message { id: None, wire }),
+            (Form::Reply, _) if !last => self.put_beside(message),
+            (Form::Undecided | Form::Reply, Reader::Number(_)) => lane.push(Message { id: None, wire }),
             // Its reader left before there was anything to resume. A reply belongs on no other lane, and what
             // is no reply may still be read on the push lane.
-            (Form::Undecided, Reader::Nobody) if last => {
+            (Form::Undecided | Form::Reply, Reader::Nobody) if last => {
                 self.open.remove(at);
             }
-            (Form::Undecided, Reader::Nobody) => self.put_push(wire),
+            (Form::Undecided | Form::Reply, Reader::Nobody) => self.put_push(wire),
             (Form::Events, reader) => {
                 let bytes = wire.joined();
                 let event = self.replay.push(id, bytes.clone());
@@ -407,11 +410,10 @@ impl Link for Lanes {
 
     fn put(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
         self.put = frame;
-        let wire = Wire::of(message);
         if lane == LaneId::MAIN {
-            self.put_push(wire);
+            self.put_push(Wire::of(message));
         } else {
-            self.put_lane(lane, wire, is_reply(message));
+            self.put_lane(lane, message);
         }
     }
 
@@ -429,6 +431,7 @@ impl Link for Lanes {
     fn release(&mut self, lane: LaneId, retry: Duration) {
         if let Some(lane) = self.open.iter_mut().find(|open| open.id == lane)
             && lane.end == End::Open
+            && lane.form != Form::Reply
             && lane.reader != Reader::Nobody
         {
             lane.end = End::Released(retry);

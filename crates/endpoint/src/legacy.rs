@@ -11,13 +11,13 @@ use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::session::replay::EventId;
 use cardan_runtime::service::Host;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 
 use crate::body::Body;
 use crate::endpoint::Shared;
 use crate::hub::{Hub, NotTaken, Posted};
 use crate::ingress::legacy_version;
-use crate::lanes::First;
+use crate::lanes::{First, Form};
 use crate::pulse::Pulse;
 use crate::reply::Answer;
 use crate::sessions::SessionId;
@@ -50,11 +50,11 @@ pub(crate) async fn post<H: Host>(
             Err(_) => Missing::Unknown.answer(answer),
         };
     }
-    match hub.post(decoded) {
+    match hub.post(decoded, form(accepts)) {
         Ok(posted) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
         Err(NotTaken::Over) => Missing::Unknown.answer(answer),
         Err(NotTaken::TooMany) => {
-            busy(answer, StatusCode::TOO_MANY_REQUESTS, "too many open calls in this session")
+            answer.busy(StatusCode::TOO_MANY_REQUESTS, "too many open calls in this session")
         }
     }
 }
@@ -68,10 +68,10 @@ async fn open<H: Host>(
     principal: Option<Arc<str>>,
 ) -> Response<Body> {
     let (hub, peer) = Hub::new(&shared.host, principal.clone());
-    let Ok(posted) = hub.post(decoded) else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
+    let Ok(posted) = hub.post(decoded, form(accepts)) else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
     let answer = if hub.revision().is_some() {
         let Some(id) = shared.sessions.insert(hub) else {
-            return busy(answer, StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
+            return answer.busy(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
         };
         shared.host.joined(peer, principal.as_ref());
         answer.session(id.header())
@@ -94,7 +94,6 @@ async fn reply<S: cardan_runtime::service::Service>(
     }
     let mut pulse = Pulse::new(limits.keep_alive_interval);
     let first = poll_fn(|cx| match posted.poll_first(cx) {
-        Poll::Ready(First::Events) if !accepts.event_stream => posted.poll_last(cx),
         Poll::Ready(first) => Poll::Ready(first),
         // A client that waits long is told that we live, which settles the form.
         Poll::Pending if accepts.event_stream => pulse.poll(cx).map(|()| First::Events),
@@ -200,10 +199,9 @@ fn find<H: Host>(
     Ok((id, hub))
 }
 
-fn busy(answer: Answer, status: StatusCode, why: &'static str) -> Response<Body> {
-    let mut response = answer.fault(status, None, Fault::new(code::BUSY, why));
-    response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));
-    response
+/// What the lane of a call may look like to its reader.
+fn form(accepts: Accepts) -> Form {
+    if accepts.event_stream { Form::Undecided } else { Form::Reply }
 }
 
 fn is_initialize(decoded: &Decoded) -> bool {

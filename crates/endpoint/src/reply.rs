@@ -12,7 +12,7 @@ use cardan_proto::jsonrpc::envelope::{Envelope, Reply};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::jsonrpc::write;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::body::{Body, Lane};
@@ -88,6 +88,13 @@ impl Answer {
             other => Fault::new(other.code(), other.to_string()),
         };
         self.fault(refusal.status(), id, fault)
+    }
+
+    /// The request could be served, but not now.
+    pub(crate) fn busy(self, status: StatusCode, why: &'static str) -> Response<Body> {
+        let mut response = self.fault(status, None, Fault::new(code::BUSY, why));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        response
     }
 
     /// The request cannot be served as it is.

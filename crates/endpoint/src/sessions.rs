@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -56,23 +57,27 @@ const SHARDS: usize = 16;
 pub(crate) struct Sessions<S: Service> {
     shards: Arc<Shards<S>>,
     sweeper: OnceLock<AbortHandle>,
-    max_per_shard: usize,
+    max: usize,
     idle: Duration,
     unopened: Duration,
 }
 
 type Shard<S> = Mutex<HashMap<SessionId, Arc<Hub<S>>>>;
 
-struct Shards<S: Service>([Shard<S>; SHARDS]);
+struct Shards<S: Service> {
+    each: [Shard<S>; SHARDS],
+    /// Sessions in all of them. Whoever puts one in has counted it before.
+    count: AtomicUsize,
+}
 
 impl<S: Service> Shards<S> {
     fn of(&self, id: SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Hub<S>>>> {
-        lock(&self.0[usize::from(id.0[0]) % SHARDS])
+        lock(&self.each[usize::from(id.0[0]) % SHARDS])
     }
 
     /// Forgets the sessions that are over. Their last readers keep them until they are done.
     fn sweep(&self, idle: Duration, unopened: Duration) {
-        for shard in &self.0 {
+        for shard in &self.each {
             let mut over = Vec::new();
             lock(shard).retain(|_, hub| {
                 let keep = !hub.is_over(idle, unopened);
@@ -81,6 +86,7 @@ impl<S: Service> Shards<S> {
                 }
                 keep
             });
+            self.count.fetch_sub(over.len(), Ordering::SeqCst);
             // Handlers that are dropped here may take their time; nobody waits for the shard meanwhile.
             for hub in over {
                 hub.end();
@@ -96,9 +102,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<S: Service> Sessions<S> {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            shards: Arc::new(Shards(std::array::from_fn(|_| Mutex::default()))),
+            shards: Arc::new(Shards {
+                each: std::array::from_fn(|_| Mutex::default()),
+                count: AtomicUsize::new(0),
+            }),
             sweeper: OnceLock::new(),
-            max_per_shard: limits.sessions.div_ceil(SHARDS),
+            max: limits.sessions,
             idle: limits.session_idle_timeout,
             unopened: limits.open_timeout,
         }
@@ -111,19 +120,20 @@ impl<S: Service> Sessions<S> {
     /// Puts a session in; nothing: there are too many.
     pub(crate) fn insert(&self, hub: Arc<Hub<S>>) -> Option<SessionId> {
         let id = SessionId::mint()?;
-        let mut shard = self.shards.of(id);
-        if shard.len() >= self.max_per_shard {
-            return None;
-        }
-        shard.insert(id, hub);
-        drop(shard);
+        let room = |count: usize| (count < self.max).then_some(count + 1);
+        self.shards.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).ok()?;
+        self.shards.of(id).insert(id, hub);
         self.sweeper.get_or_init(|| self.start_sweeper());
         Some(id)
     }
 
     /// Takes a session out.
     pub(crate) fn remove(&self, id: SessionId) -> Option<Arc<Hub<S>>> {
-        self.shards.of(id).remove(&id)
+        let removed = self.shards.of(id).remove(&id);
+        if removed.is_some() {
+            self.shards.count.fetch_sub(1, Ordering::SeqCst);
+        }
+        removed
     }
 
     fn start_sweeper(&self) -> AbortHandle {

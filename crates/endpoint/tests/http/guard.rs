@@ -122,7 +122,7 @@ async fn foreign_origins_are_refused_on_every_route() {
     assert_eq!(rig.post(&headers, &initialize(LEGACY)).await.answer().await.status(), 200);
 }
 
-/// T2, S1-19: a page may post these types without being asked, so none of them is taken.
+/// T2, S1-19, S1-C10: a page may post these types without being asked, so none of them is taken.
 #[tokio::test]
 async fn only_json_is_taken() {
     let rig = Rig::start().await;

@@ -113,6 +113,45 @@ async fn event_ids_are_unique_in_a_session() {
     assert_eq!(ids.len(), 4 + 3 * 4);
 }
 
+/// TSKD-23: how a task is doing is told as JSON, at once, while the task runs on: there is nothing to stream.
+#[tokio::test]
+async fn tskd_23_a_look_at_a_task_is_no_stream() {
+    let (builder, signals) = crate::rig::builder(cardan_proto::limits::Limits::DEFAULT);
+    let server = builder.task_support("hold", cardan_proto::model::tool::TaskSupport::Optional).build();
+    let rig = Rig::of(server, signals, |options| options).await;
+    let session = rig.open(LEGACY).await;
+    let mut wish = tool_call(1, "hold", json!({}));
+    wish["params"]["task"] = json!({});
+    let made = session.post(&wish).await.answer().await.json();
+    let task = made["result"]["task"]["taskId"].clone();
+    assert!(task.is_string(), "{made}");
+    rig.signals.expect(Step::Entered).await;
+    let get = json!({ "jsonrpc": "2.0", "id": 2, "method": "tasks/get", "params": { "taskId": task } });
+    let look = session.post(&get).await.answer().await;
+    assert_eq!(look.header("content-type"), "application/json");
+    assert_eq!(look.json()["result"]["status"], "working");
+    rig.signals.go.notify_one();
+}
+
+/// HTL-17, HTL-13: a lane that has told no event yet has none to go on after: whoever names one is refused, and
+/// whoever waits for its reply still gets it.
+#[tokio::test]
+async fn a_lane_that_told_nothing_is_not_resumed() {
+    let rig = Rig::start().await;
+    let session = rig.open(LEGACY).await;
+    let mut waiting = session.post(&tool_call(1, "hold", json!({}))).await;
+    rig.signals.expect(Step::Entered).await;
+    // Lanes are numbered from one on, the handshake and what was posted before included.
+    for lane in 1..=4 {
+        for number in [0, 99] {
+            let stolen = session.resume(&format!("{lane}-{number}")).await.answer().await;
+            assert_eq!(stolen.status(), 400, "{lane}-{number}: {stolen:?}");
+        }
+    }
+    rig.signals.go.notify_one();
+    assert_eq!(said(&crate::rig::within(waiting.answer()).await.json()), "held");
+}
+
 /// HTL-17, HTL-18, HTL-8, HTL-13, F11: a call's stream that broke goes on where it was, by GET, with nothing
 /// lost, nothing twice, and nothing of other lanes; its reply too.
 #[tokio::test]

@@ -244,6 +244,31 @@ async fn an_ask_goes_out_on_the_lane_of_its_call() {
     }
 }
 
+/// HTTP-12, HTL-12: a call that takes its answer as JSON alone has no lane for what its handler asks: the ask
+/// fails at once and says why. A push lane that is open carries it instead.
+#[tokio::test]
+async fn an_ask_without_a_lane_fails_at_once() {
+    let rig = Rig::start().await;
+    for date in [Revision::V2025_06_18.date(), LEGACY] {
+        let session = rig.open(date).await;
+        let only_json = [("Accept", "application/json"), JSON];
+        let ask = |id| tool_call(id, "ask", json!({})).to_string();
+        let answer = session.send("POST", &only_json, ask(1).as_bytes()).await.answer().await;
+        let refused = answer.json().to_string();
+        assert!(refused.contains("could not be asked") && refused.contains("push lane"), "{refused}");
+        let mut push = session.listening().await;
+        let mut waiting = session.send("POST", &only_json, ask(2).as_bytes()).await;
+        let asked = push.message().await;
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        let result = json!({ "action": "accept", "content": { "name": "Ada" } });
+        let told = session.tell(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).await;
+        assert_eq!(told.status(), 202);
+        assert!(said(&waiting.answer().await.json()).contains("Ada"));
+        session.delete().await;
+        push.ends().await;
+    }
+}
+
 /// HTL-1, HTL-2: the one revision with batches: all of its calls are answered, in one array, and notes beside
 /// them are taken.
 #[tokio::test]
@@ -345,8 +370,8 @@ async fn a_session_belongs_to_its_principal() {
     assert_eq!(ada.status().await, 200);
 }
 
-/// HTL-11, HTL-10, S1-26: methods that the endpoint has not get 405 and the list of those it has; so do GET
-/// and DELETE that name no session. A GET must accept events.
+/// HTL-11, HTL-10, S1-26, S1-C10: methods that the endpoint has not get 405 and the list of those it has; so do
+/// GET and DELETE that name no session. A GET must accept events.
 #[tokio::test]
 async fn methods_are_judged() {
     let rig = Rig::start().await;

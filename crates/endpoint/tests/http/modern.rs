@@ -211,12 +211,13 @@ async fn accept_chooses_the_form() {
     assert_eq!((answer.status(), said(&answer.json())), (200, "hi"));
 }
 
-/// HTTP-14, HTTP-15, HTTP-16, HTM-21, S0-64, S1-28, S1-29, S1-30: notes of the call come as events without
-/// ids, unbuffered, before its reply, and then the stream ends.
+/// HTTP-14, HTTP-15, HTTP-16, HTM-21, S0-64, S1-28, S1-29, S1-30, S1-C14: notes of the call come as events
+/// without ids, unbuffered, before its reply, and then the stream ends.
 #[tokio::test]
 async fn notes_precede_the_reply_on_its_stream() {
     let rig = Rig::start().await;
     let mut events = rig.modern(&modern_tool(5, "steps", json!({}))).await.events().await;
+    assert_eq!(events.head.header("content-type"), "text/event-stream");
     assert_eq!(events.head.header("x-accel-buffering"), "no");
     assert!(events.head.header("cache-control").contains("no-cache"));
     for progress in [1.0, 2.0] {
@@ -312,13 +313,14 @@ async fn an_ask_is_a_result_and_the_last_thing() {
     assert!(said(&answer.json()).contains("Ada"), "{:?}", answer.json());
 }
 
-/// HTM-15: a listen is acknowledged first, hears what it asked for, and ends with its result when the server
+/// HTM-15, SUB-13: a listen is acknowledged first, hears what it asked for, and ends with its result when the server
 /// stops.
 #[tokio::test]
 async fn a_listen_is_acknowledged_then_told_then_ended() {
     let mut rig = Rig::start().await;
     let mut events = rig.modern(&listen_to_tools(9)).await.events().await;
     let ack = events.message().await;
+    assert_eq!(events.head.header("content-type"), "text/event-stream");
     assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
     let subscription = |message: &serde_json::Value| {
         message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone()

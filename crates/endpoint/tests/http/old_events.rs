@@ -192,12 +192,14 @@ async fn a_name_must_fit_an_address() {
 #[tokio::test]
 async fn streams_are_bounded() {
     let rig = Rig::limited(|limits| limits.sessions = 1).await;
-    let mut old = Old::open(&rig, &[]).await;
+    let mut old = Old::open(&rig, &[("x-client-id", "one")]).await;
     old.shake_hands().await;
     old.post(&tool_call(1, "hold", json!({}))).await;
     rig.signals.expect(Step::Entered).await;
     let answer = rig.ask("GET", "/sse", &[STREAM], b"").await;
-    assert!(matches!(answer.status(), 409 | 503), "{answer:?}");
+    assert_eq!((answer.status(), answer.header("retry-after")), (503, "5"), "too many, for now: {answer:?}");
+    let taken = rig.ask("GET", "/sse", &[STREAM, ("x-client-id", "one")], b"").await;
+    assert_eq!((taken.status(), taken.header("retry-after")), (409, ""), "its name will not be free by waiting");
     drop(old);
     rig.signals.expect(Step::Dropped).await;
     Old::open(&rig, &[]).await.shake_hands().await;

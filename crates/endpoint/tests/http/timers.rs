@@ -146,7 +146,7 @@ async fn an_open_push_lane_keeps_its_session() {
     }
 }
 
-/// HTTP-17, S1-34: signs of life come after fifteen seconds of silence, and only of silence.
+/// HTTP-17, S1-34, S1-C16: signs of life come after fifteen seconds of silence, and only of silence.
 #[tokio::test(start_paused = true)]
 async fn signs_of_life_come_in_time() {
     let inside = Inside::new(|_| {});
@@ -167,7 +167,8 @@ async fn signs_of_life_come_in_time() {
     assert_eq!(next().await.1, 15);
 }
 
-/// HTTP-12: a call that takes longer than the silence may last becomes a stream, and says so in time.
+/// HTTP-12, S1-C16: a call that takes longer than the silence may last becomes a stream, and says so in time; then
+/// it beats on.
 #[tokio::test(start_paused = true)]
 async fn a_long_call_becomes_a_stream() {
     let inside = Inside::new(|_| {});
@@ -177,8 +178,16 @@ async fn a_long_call_becomes_a_stream() {
     let answer = inside.send("POST", &session, Some(&hold)).await;
     assert_eq!(started.elapsed().as_secs(), 15);
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
+    let mut body = answer.into_body();
+    let mut gaps = Vec::new();
+    for _ in 0..4 {
+        let before = Instant::now();
+        body.frame().await.unwrap().unwrap();
+        gaps.push(before.elapsed().as_secs());
+    }
+    assert_eq!(gaps.iter().max(), Some(&15), "the longest silence of {gaps:?}");
     inside.signals.go.notify_one();
-    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = body.collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("held"));
 }
 
@@ -239,17 +248,18 @@ async fn slow_bodies_are_refused() {
 /// T23, T19: sessions are bounded; one more is told to come later, and does when others have gone.
 #[tokio::test(start_paused = true)]
 async fn sessions_are_bounded() {
-    let inside = Inside::new(|limits| limits.sessions = 16);
-    let mut refused = None;
-    // They are spread by chance, so the bound is met at the seventeenth at the latest.
-    for _ in 0..17 {
-        let answer = inside.send("POST", "", Some(&initialize(LEGACY))).await;
-        if answer.status() != 200 {
-            refused = Some(answer);
-            break;
-        }
+    let inside = Inside::new(|limits| limits.sessions = 20);
+    for _ in 0..19 {
+        inside.initialize().await;
     }
-    let refused = refused.expect("there is a bound");
+    // However they are spread, the bound is on all of them, and who leaves makes room.
+    for _ in 0..3 {
+        let last = inside.initialize().await;
+        let ended = inside.send("DELETE", &last, None).await;
+        assert_eq!(ended.status(), 204);
+    }
+    inside.initialize().await;
+    let refused = inside.send("POST", "", Some(&initialize(LEGACY))).await;
     assert_eq!(refused.status(), 503);
     assert!(refused.headers().contains_key("retry-after"));
     assert!(!refused.headers().contains_key("mcp-session-id"));

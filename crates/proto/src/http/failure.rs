@@ -58,6 +58,9 @@ pub enum HttpFailure {
     Unfit(Unfit),
     /// The oldest transport carries the legacy era only. Nothing was sent.
     LegacyOnly,
+    /// A client takes no events for its call and reads no push lane, so a call to it has no lane. Nothing was
+    /// sent.
+    NoLane,
 }
 
 impl HttpFailure {
@@ -132,6 +135,9 @@ impl fmt::Display for HttpFailure {
             Self::Endpoint(why) => why.fmt(f),
             Self::Unfit(why) => why.fmt(f),
             Self::LegacyOnly => f.write_str("this transport carries the legacy era only"),
+            Self::NoLane => f.write_str(
+                "no lane leads to it; it must accept text/event-stream for its call, or open a push lane",
+            ),
         }
     }
 }
