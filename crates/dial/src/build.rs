@@ -2,22 +2,21 @@
 
 use std::error::Error;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use cardan_proto::http::redirect::{BadEndpoint, CrossOrigin};
 use cardan_proto::http::url::{BadUrl, Url};
 use cardan_proto::limits::Limits;
+use cardan_tls::{TlsError, Trust};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use hyper_util::client::proxy::matcher::Matcher;
-use rustls::pki_types::CertificateDer;
 
 use crate::link::{HttpLink, Setup};
 use crate::net::{Connector, Dial, Tcp};
-use crate::tls;
 
 /// Which of the HTTP transports a server has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -59,7 +58,7 @@ pub struct Http {
     url: Url,
     kind: Kind,
     headers: HeaderMap,
-    roots: Vec<CertificateDer<'static>>,
+    trust: Trust,
     proxies: Proxies,
     cross_origin: CrossOrigin,
     limits: Limits,
@@ -74,7 +73,7 @@ impl Http {
             url,
             kind: Kind::Auto,
             headers: HeaderMap::new(),
-            roots: Vec::new(),
+            trust: Trust::default(),
             proxies: Proxies::Environment,
             cross_origin: CrossOrigin::Refuse,
             limits: Limits::DEFAULT,
@@ -110,8 +109,14 @@ impl Http {
 
     /// Certificates in a PEM file that are trusted beside the machine's own.
     pub fn roots(mut self, path: &Path) -> Result<Self, HttpError> {
-        self.roots.extend(tls::read_roots(path)?);
+        self.trust = self.trust.roots(path).map_err(HttpError::Tls)?;
         Ok(self)
+    }
+
+    /// Whom we trust, and what we show to servers that ask for a certificate; the machine's roots, unless told.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
     }
 
     /// Which proxies are used; those of the environment, unless told.
@@ -146,7 +151,10 @@ impl Http {
 
     /// A link to the server. Nothing is sent before it is driven, within a tokio runtime.
     pub fn link(&self) -> Result<HttpLink, HttpError> {
-        let tls = if self.url.is_secure() { Some(Arc::new(tls::config(&self.roots)?)) } else { None };
+        let tls = match self.url.is_secure() {
+            true => Some(Arc::new(self.trust.client(cardan_tls::HTTP).map_err(HttpError::Tls)?)),
+            false => None,
+        };
         let proxies = match &self.proxies {
             Proxies::Environment => Matcher::from_env(),
             Proxies::Direct => Matcher::builder().build(),
@@ -202,15 +210,8 @@ pub enum HttpError {
         /// Its name.
         name: Box<str>,
     },
-    /// A file of certificates that cannot be read.
-    Roots {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: Box<str>,
-    },
     /// TLS cannot be set up.
-    Tls(Box<str>),
+    Tls(TlsError),
 }
 
 impl fmt::Display for HttpError {
@@ -226,8 +227,7 @@ impl fmt::Display for HttpError {
                     "header {name:?} cannot be set: it or its value is no header, or the connection's own"
                 )
             }
-            Self::Roots { path, why } => write!(f, "certificates in {}: {why}", path.display()),
-            Self::Tls(why) => write!(f, "TLS cannot be set up: {why}"),
+            Self::Tls(why) => why.fmt(f),
         }
     }
 }

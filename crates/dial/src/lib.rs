@@ -29,7 +29,6 @@ mod net;
 mod pool;
 mod refresh;
 mod stream;
-mod tls;
 
 pub use build::{Http, HttpError, Kind, Proxies};
 pub use link::HttpLink;

@@ -96,7 +96,7 @@ impl Connector {
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(bare).map_err(io::Error::other)?;
         let stream = TlsConnector::from(tls).connect(name, stream).await?;
-        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(cardan_tls::HTTP_2);
         let shape = if is_h2 { Shape::Multiplexed } else { Shape::Plain };
         Ok(Conn { stream: TokioIo::new(Box::new(stream)), shape })
     }

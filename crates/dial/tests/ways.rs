@@ -12,6 +12,7 @@ use cardan_proto::dialect::{CortexForm, Dialect};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Wanted};
+use cardan_tls::TlsError;
 use common::*;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -198,7 +199,7 @@ async fn tls_trusts_what_the_user_adds() {
         let error = stranger.unwrap_err();
         assert!(error.contains("certificate") || error.contains("TLS"), "{error}");
     }
-    assert!(matches!(trusting_nothing(&folder), Err(HttpError::Roots { .. })));
+    assert!(matches!(trusting_nothing(&folder), Err(HttpError::Tls(TlsError::Unreadable { .. }))));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -14,6 +14,7 @@ use cardan_proto::finding::excerpt;
 use cardan_proto::http::upgrade::{self, Unagreed};
 use cardan_proto::limits::Limits;
 use cardan_proto::socket::SUBPROTOCOL;
+use cardan_tls::Trust;
 use http::header::{
     AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
     UPGRADE,
@@ -25,7 +26,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,7 +33,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::key;
 use crate::link::WsLink;
-use crate::tls;
 
 /// The stream below a link that was dialled or accepted over HTTP.
 pub type Stream = TokioIo<Upgraded>;
@@ -44,13 +43,13 @@ pub type Stream = TokioIo<Upgraded>;
 pub struct Dial {
     headers: HeaderMap,
     limits: Limits,
-    tls: Option<Arc<ClientConfig>>,
+    trust: Trust,
 }
 
 impl Dial {
     /// Within `limits`; TLS as the machine trusts it.
     pub fn new(limits: &Limits) -> Self {
-        Self { headers: HeaderMap::new(), limits: limits.clone(), tls: None }
+        Self { headers: HeaderMap::new(), limits: limits.clone(), trust: Trust::default() }
     }
 
     /// With a header on the opening request. Those of the handshake itself are not to be changed.
@@ -67,8 +66,8 @@ impl Dial {
     }
 
     /// With other trust, or a certificate of ours.
-    pub fn tls(mut self, config: Arc<ClientConfig>) -> Self {
-        self.tls = Some(config);
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
         self
     }
 }
@@ -213,10 +212,8 @@ async fn encrypt(
     options: &Dial,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, DialError> {
     let untrusted = |source| DialError::Tls { address: place.address(), source };
-    let config = match &options.tls {
-        Some(config) => Arc::clone(config),
-        None => Arc::new(tls::config().map_err(|error| untrusted(io::Error::other(error)))?),
-    };
+    let config = options.trust.client(cardan_tls::UPGRADE);
+    let config = Arc::new(config.map_err(|error| untrusted(io::Error::other(error)))?);
     let name = ServerName::try_from(place.host.to_string())
         .map_err(|error| untrusted(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     TlsConnector::from(config).connect(name, stream).await.map_err(untrusted)

@@ -16,8 +16,6 @@ pub mod layer;
 mod ledger;
 pub mod link;
 mod pulse;
-#[cfg(feature = "dial")]
-mod tls;
 
 #[cfg(feature = "dial")]
 pub use dial::{Dial, DialError, dial};

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use cardan_proto::http::upgrade::Unagreed;
 use cardan_proto::limits::Limits;
+use cardan_tls::Trust;
 use cardan_ws::{Dial, DialError, dial, key};
 use http::header::{HeaderName, HeaderValue};
+use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -145,11 +146,11 @@ async fn s1_38_tls_is_checked() {
     let certificate = CertificateDer::from(made.cert.der().to_vec());
     let private = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let server = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], private)
+        .with_single_cert(vec![certificate], private)
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(server));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -168,13 +169,10 @@ async fn s1_38_tls_is_checked() {
     // The machine does not trust it.
     let error = dial(&url, &options()).await.unwrap_err();
     assert!(matches!(error, DialError::Tls { .. }), "{error}");
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let trusting = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    dial(&url, &options().tls(Arc::new(trusting))).await.unwrap();
+    let file = std::env::temp_dir().join(format!("cardan-ws-roots-{}.pem", std::process::id()));
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    let trusting = Trust::default().roots(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    dial(&url, &options().trust(trusting)).await.unwrap();
     assert_eq!(serving.await.unwrap(), 1);
 }
