@@ -28,6 +28,8 @@ pub use cardan_endpoint as endpoint;
 pub use cardan_proto as proto;
 pub use cardan_runtime as runtime;
 pub use cardan_server as server;
+#[cfg(any(feature = "dial", feature = "tls"))]
+pub use cardan_tls as tls;
 pub use cardan_transport as transport;
 
 use cardan_proto::session::event::Cause;

@@ -26,6 +26,8 @@ mod reply;
 mod sessions;
 mod socket;
 mod stall;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 pub use body::Body;

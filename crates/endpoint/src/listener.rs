@@ -11,23 +11,39 @@ use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::endpoint::Endpoint;
 use crate::stall::Stall;
+#[cfg(feature = "tls")]
+use crate::tls::{Prompt, Tls};
 
 /// A bound port.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
 }
 
 impl Listener {
     /// Binds an address. Port 0 picks a free one.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { socket: TcpListener::bind(address).await? })
+        Ok(Self {
+            socket: TcpListener::bind(address).await?,
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
+    }
+
+    /// Speaks TLS and nothing else: HTTPS with HTTP/2 and HTTP/1.1, and WebSocket inside the latter.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, identity: &cardan_tls::Identity) -> Result<Self, cardan_tls::TlsError> {
+        self.tls = Some(Tls::new(identity)?);
+        Ok(self)
     }
 
     /// Where it listens.
@@ -38,7 +54,10 @@ impl Listener {
     /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time.
     pub async fn serve<H: Host>(self, endpoint: Endpoint<H>, stop: impl Future<Output = ()>) {
         let limits = endpoint.host().config(None).limits.clone();
-        let server = Arc::new(Server::new(&limits));
+        let server = Server::new(&limits);
+        #[cfg(feature = "tls")]
+        let server = Server { tls: self.tls, ..server };
+        let server = Arc::new(server);
         let (stopping, told) = watch::channel(());
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut connections = JoinSet::new();
@@ -91,6 +110,10 @@ struct Server {
     http2: http2::Builder<TokioExecutor>,
     head_timeout: Duration,
     stall_timeout: Duration,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
+    #[cfg(feature = "tls")]
+    handshake_timeout: Duration,
 }
 
 impl Server {
@@ -107,14 +130,64 @@ impl Server {
             .max_concurrent_streams(u32::try_from(limits.lanes).unwrap_or(u32::MAX))
             .keep_alive_interval(limits.keep_alive_interval)
             .keep_alive_timeout(limits.stall_timeout);
-        Self { http1, http2, head_timeout: limits.head_timeout, stall_timeout: limits.stall_timeout }
+        Self {
+            http1,
+            http2,
+            head_timeout: limits.head_timeout,
+            stall_timeout: limits.stall_timeout,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "tls")]
+            handshake_timeout: limits.handshake_timeout,
+        }
     }
 
     /// Serves one connection to its end. Clients break off as they like; that concerns nobody else.
     async fn serve<H: Host>(&self, stream: TcpStream, endpoint: Endpoint<H>, told: watch::Receiver<()>) {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            // Boxed: those in the clear do not pay for the size of it.
+            return Box::pin(self.serve_secure(tls, stream, endpoint, told)).await;
+        }
         let Ok(Ok(version)) = tokio::time::timeout(self.head_timeout, version_of(&stream)).await else {
             return;
         };
+        self.speak(stream, version, endpoint, told).await;
+    }
+
+    /// The same behind a handshake. One that fails, or takes too long, ends this connection and nothing else.
+    #[cfg(feature = "tls")]
+    async fn serve_secure<H: Host>(
+        &self,
+        tls: &Tls,
+        stream: TcpStream,
+        endpoint: Endpoint<H>,
+        mut told: watch::Receiver<()>,
+    ) {
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.handshake_timeout, tls.accept(stream)) => shaken,
+            // Nothing was asked yet, so nothing is lost.
+            _ = told.changed() => return,
+        };
+        let Ok(Ok((stream, version))) = shaken else { return };
+        match version {
+            Version::One => self.speak(stream, version, endpoint, told).await,
+            Version::Two => {
+                let stream = Prompt::new(stream, PREFACE.len(), self.head_timeout);
+                self.speak(stream, version, endpoint, told).await;
+            }
+        }
+    }
+
+    async fn speak<H: Host, S>(
+        &self,
+        stream: S,
+        version: Version,
+        endpoint: Endpoint<H>,
+        told: watch::Receiver<()>,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let io = TokioIo::new(Stall::new(stream, self.stall_timeout));
         match version {
             Version::One => {
@@ -143,10 +216,13 @@ async fn gracefully<C: Future>(connection: C, mut told: watch::Receiver<()>, ask
 
 /// Which HTTP is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     One,
     Two,
 }
+
+/// How every connection of HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How long the rest of a preface is left to arrive before looking again: the socket counts as readable
 /// meanwhile, so there is nothing to wait for.
@@ -155,7 +231,6 @@ const PREFACE_PAUSE: Duration = Duration::from_millis(10);
 /// Looks at the first bytes without taking them: no request of HTTP/1 begins as the preface of HTTP/2 does.
 /// The whole of it is awaited here, because hyper would wait for it without end.
 async fn version_of(stream: &TcpStream) -> io::Result<Version> {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut seen = [0; PREFACE.len()];
     loop {
         let length = stream.peek(&mut seen).await?;

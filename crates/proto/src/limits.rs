@@ -141,6 +141,8 @@ pub struct Limits {
     /// Waiting for the answer to our goodbye: the closing DELETE of a legacy HTTP session, the closing handshake
     /// of a WebSocket, or `shutdown` where the dialect has it.
     pub farewell_timeout: Duration,
+    /// Server: the TLS handshake of one connection. Then it is closed.
+    pub handshake_timeout: Duration,
     /// The head of an HTTP request. Then the connection is closed.
     pub head_timeout: Duration,
     /// The body of an HTTP request, from first byte to last. Then it is refused with 408.
@@ -233,6 +235,7 @@ impl Limits {
         child_kill_grace: Duration::from_secs(1),
         child_pipe_grace: Duration::from_millis(500), // what it said is in the pipe; nothing more is owed
         farewell_timeout: Duration::from_secs(2),
+        handshake_timeout: Duration::from_secs(10), // two round trips and a busy phone
         head_timeout: Duration::from_secs(30),
         body_timeout: Duration::from_secs(60),
         connect_timeout: Duration::from_secs(10),
