@@ -205,6 +205,7 @@ Examples:
   cardan serve
   cardan serve --listen 127.0.0.1:0
   cardan serve --listen 0.0.0.0:2273 --allow-host mcp.example.org
+  cardan serve --listen 0.0.0.0:443 --allow-host mcp.example.org --tls-cert chain.pem --tls-key key.pem
   cardan serve --allow-origin https://app.example.org")]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes a free one and tells it
@@ -216,6 +217,15 @@ pub(crate) struct ServeArgs {
     /// A web page that may call us
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     pub(crate) origins: Vec<String>,
+    /// Serve https and wss only, with the certificates in this PEM file, our own first
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM, not encrypted)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Longest silence on a stream before a sign of life; less than a proxy in front of us bears [default: 15]
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) keep_alive: Option<Duration>,
 }
 
 /// How to talk, and how to tell.
@@ -287,6 +297,15 @@ pub(crate) struct Server {
     /// Trust the certificates in this PEM file beside the machine's own
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// Show this certificate (PEM) to servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Believe any certificate: whoever is on the way can read and change everything
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Set a variable in the started server's environment; it inherits ours
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) env: Vec<(String, String)>,
@@ -312,6 +331,11 @@ enum EraName {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .and_then(|wait| if wait.is_zero() { Err("more than 0 is needed".to_owned()) } else { Ok(wait) })
 }
 
 fn level(text: &str) -> Result<LogLevel, String> {

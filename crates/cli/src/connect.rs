@@ -11,7 +11,7 @@ use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
-use cardan_proto::secret::{Redactor, Secret};
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
 use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
@@ -47,9 +47,9 @@ impl Connection {
         let interrupts = Interrupts::watch()
             .map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
-        let door = Door::of(target)?;
-        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options));
         let limits = limits(options.timeout);
+        let door = Door::of(target, &limits)?;
+        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options));
         let connector = connector(options, &watch, &person, &limits)?;
         let start = Instant::now();
         let opened = tokio::select! {
@@ -170,11 +170,11 @@ enum Door<'a> {
     Unix(&'a Path),
     Tcp(&'a str),
     Http(Box<Http>, Redactor),
-    Ws(&'a str),
+    Ws(&'a str, Box<Dial>, Redactor),
 }
 
 impl<'a> Door<'a> {
-    fn of(target: &'a Target) -> Result<Self, Failure> {
+    fn of(target: &'a Target, limits: &Limits) -> Result<Self, Failure> {
         Ok(match target {
             Target::Command { program, args, env, cwd } => {
                 let mut spawn = Spawn::new(program).args(args).env_policy(EnvPolicy::Inherit);
@@ -188,14 +188,14 @@ impl<'a> Door<'a> {
             }
             Target::Unix(path) => Self::Unix(path),
             Target::Tcp(address) => Self::Tcp(address),
-            Target::Http { url, headers, bearer_env, ca } => {
-                let (http, secrets) =
-                    http(url, headers, bearer_env.as_deref(), ca.as_deref()).map_err(|error| {
-                        Failure::usage(error.to_string()).next("write it as https://host/path")
-                    })?;
+            Target::Http { url, access } => {
+                let (http, secrets) = access.http(url)?;
                 Self::Http(Box::new(http), secrets)
             }
-            Target::Ws(url) => Self::Ws(url),
+            Target::Ws { url, access } => {
+                let (dial, secrets) = access.socket(url, limits)?;
+                Self::Ws(url, Box::new(dial), secrets)
+            }
         })
     }
 
@@ -203,8 +203,8 @@ impl<'a> Door<'a> {
     fn secrets(&self) -> Redactor {
         match self {
             Self::Spawn(spawn) => spawn.redactor(),
-            Self::Http(_, secrets) => secrets.clone(),
-            Self::Unix(_) | Self::Tcp(_) | Self::Ws(_) => Redactor::default(),
+            Self::Http(_, secrets) | Self::Ws(_, _, secrets) => secrets.clone(),
+            Self::Unix(_) | Self::Tcp(_) => Redactor::default(),
         }
     }
 }
@@ -236,35 +236,11 @@ async fn reach(
             let dial = async || dial_tcp(address, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
-        Door::Ws(url) => {
-            let options = Dial::new(limits);
+        Door::Ws(url, options, _) => {
             let dial = async || dial(url, &options).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of_dialling))
         }
     }
-}
-
-fn http(
-    url: &str,
-    headers: &[(String, String)],
-    bearer_env: Option<&str>,
-    ca: Option<&Path>,
-) -> Result<(Http, Redactor), Box<dyn std::error::Error>> {
-    let mut http = Http::new(url)?;
-    let mut secrets: Vec<_> = Secret::found_in(url).collect();
-    for (name, value) in headers {
-        http = http.header(name, value)?;
-        secrets.push(Secret::new(value.trim()));
-    }
-    if let Some(variable) = bearer_env {
-        let token = std::env::var(variable).map_err(|error| format!("--bearer-env {variable}: {error}"))?;
-        http = http.bearer(token.trim())?;
-        secrets.push(Secret::new(token.trim()));
-    }
-    if let Some(ca) = ca {
-        http = http.roots(ca)?;
-    }
-    Ok((http, Redactor::new(secrets)))
 }
 
 fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {

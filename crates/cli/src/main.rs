@@ -4,6 +4,7 @@
 //! ([`exit`]). What is meant by the words on the command line is settled in [`args`] and [`target`],
 //! how a server is reached in [`connect`], and each command has a file of its own in [`cmd`].
 
+mod access;
 mod answers;
 mod args;
 mod arguments;

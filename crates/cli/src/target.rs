@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::access::Access;
 use crate::args;
 use crate::failure::Failure;
 
@@ -28,15 +29,16 @@ pub(crate) enum Target {
     Http {
         /// Where.
         url: String,
-        /// Sent with every request.
-        headers: Vec<(String, String)>,
-        /// The variable with the bearer token.
-        bearer_env: Option<String>,
-        /// Trusted beside the machine's own certificates.
-        ca: Option<PathBuf>,
+        /// How it is spoken to.
+        access: Access,
     },
-    /// On a WebSocket, by its whole address.
-    Ws(String),
+    /// On a WebSocket.
+    Ws {
+        /// Where.
+        url: String,
+        /// How it is spoken to.
+        access: Access,
+    },
 }
 
 const FORMS: &str = "give a command after `--`, or an address: https://host/path, wss://host/path, tcp://host:port \
@@ -45,8 +47,9 @@ const FORMS: &str = "give a command after `--`, or an address: https://host/path
 impl Target {
     /// The server, and the words that are left for the command.
     pub(crate) fn split(words: Vec<String>, server: args::Server) -> Result<(Self, Vec<String>), Failure> {
-        let args::Server { headers, bearer_env, ca, env, cwd, command } = server;
-        let reached = !headers.is_empty() || bearer_env.is_some() || ca.is_some();
+        let access = Access::of(&server);
+        let args::Server { env, cwd, command, .. } = server;
+        let reached = access != Access::default();
         let mut command = command.into_iter();
         if let Some(program) = command.next() {
             if reached {
@@ -62,7 +65,8 @@ impl Target {
             return Err(Failure::usage("no server is given").next(FORMS));
         };
         let target = match Self::parse(&server)? {
-            Self::Http { url, .. } => Self::Http { url, headers, bearer_env, ca },
+            Self::Http { url, .. } => Self::Http { url, access },
+            Self::Ws { url, .. } => Self::Ws { url, access },
             _ if reached => return Err(Failure::usage(HTTP_ONLY).next(FORMS)),
             other => other,
         };
@@ -80,19 +84,20 @@ impl Target {
             "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
             "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
                 .next("write it as unix:///path, with three slashes")),
-            "ws" | "wss" if !rest.starts_with('/') => Ok(Self::Ws(text.to_owned())),
+            "ws" | "wss" if !rest.starts_with('/') => {
+                Ok(Self::Ws { url: text.to_owned(), access: Access::default() })
+            }
             "ws" | "wss" => {
                 Err(Failure::usage(format!("`{text}` has no host")).next("write it as ws://host:port/path"))
             }
-            "http" | "https" => {
-                Ok(Self::Http { url: text.to_owned(), headers: Vec::new(), bearer_env: None, ca: None })
-            }
+            "http" | "https" => Ok(Self::Http { url: text.to_owned(), access: Access::default() }),
             _ => Err(Failure::usage(format!("`{text}`: {scheme} is no transport we know")).next(FORMS)),
         }
     }
 }
 
-const HTTP_ONLY: &str = "--header, --bearer-env and --ca are for a server that is reached over HTTP";
+const HTTP_ONLY: &str =
+    "--header, --bearer-env and the options for certificates are for a server that is reached over HTTP";
 
 fn has_port(address: &str) -> bool {
     address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -109,7 +114,9 @@ mod tests {
         assert!(
             matches!(Target::parse("HTTPS://x/mcp").unwrap(), Target::Http { url, .. } if url == "HTTPS://x/mcp")
         );
-        assert_eq!(Target::parse("WSS://host/ws").unwrap(), Target::Ws("WSS://host/ws".into()));
+        assert!(
+            matches!(Target::parse("WSS://host/ws").unwrap(), Target::Ws { url, .. } if url == "WSS://host/ws")
+        );
         for wrong in ["tcp://host", "unix://x", "gopher://x", "weather"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use cardan_proto::limits::Limits;
 use cardan_proto::session::event::Cause;
 use cardan_server::Server;
 use cardan_transport::socket::{Listener, Reach, SocketError};
@@ -23,7 +24,7 @@ clients start this command themselves, so rather try:
   cardan call slow steps=5 delay_ms=200 -- cardan demo";
 
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let server = demo::server();
+    let server = demo::server(Limits::DEFAULT);
     let mut stop = Stop::watch()?;
     let listener = match (args.unix, args.tcp) {
         (Some(path), _) => {

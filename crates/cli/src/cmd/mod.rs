@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod demo;
+mod greeting;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod prompt;

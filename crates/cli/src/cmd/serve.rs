@@ -6,8 +6,12 @@ use std::net::SocketAddr;
 use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options};
 use cardan_proto::http::origin::{Allow, Ports};
+use cardan_proto::limits::Limits;
+use cardan_tls::Identity;
 
+use crate::access::unusable;
 use crate::args::ServeArgs;
+use crate::cmd::greeting::greeting;
 use crate::demo;
 use crate::failure::Failure;
 use crate::output::tell;
@@ -15,15 +19,27 @@ use crate::stop::Stop;
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let wanted = address(&args.listen)?;
+    let identity = identity(&args)?;
     let mut stop = Stop::watch()?;
-    let listener = Listener::bind(wanted).await.map_err(|error| unbound(wanted, &error))?;
+    let mut listener = Listener::bind(wanted).await.map_err(|error| unbound(wanted, &error))?;
     let address = listener.address().map_err(|error| unbound(wanted, &error))?;
+    if let Some(identity) = &identity {
+        listener = listener.tls(identity).map_err(|error| unusable("--tls-cert", &error))?;
+    }
     let allow = Allow::bound(address.ip(), Ports::Any, &args.hosts, &args.origins)
         .map_err(|error| Failure::usage(error.to_string()).next("name the host with --allow-host"))?;
-    let endpoint = Endpoint::new(demo::server(), Options::new(allow));
-    tell(&greeting(address));
+    let keep_alive_interval = args.keep_alive.unwrap_or(Limits::DEFAULT.keep_alive_interval);
+    let limits = Limits { keep_alive_interval, ..Limits::DEFAULT };
+    let endpoint = Endpoint::new(demo::server(limits), Options::new(allow));
+    tell(&greeting(address, identity.as_ref(), &args));
     listener.serve(endpoint, stop.wait()).await;
     Ok(())
+}
+
+fn identity(args: &ServeArgs) -> Result<Option<Identity>, Failure> {
+    // The command line has both or neither.
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    Identity::read(certificate, key).map(Some).map_err(|error| unusable("--tls-cert, --tls-key", &error))
 }
 
 fn address(text: &str) -> Result<SocketAddr, Failure> {
@@ -42,18 +58,4 @@ fn unbound(address: SocketAddr, error: &io::Error) -> Failure {
         io::ErrorKind::PermissionDenied => failure.next("take a port above 1023"),
         _ => failure.next("take an address of this machine"),
     }
-}
-
-fn greeting(address: SocketAddr) -> String {
-    format!(
-        "cardan serves its demo server at
-  http://{address}/mcp  Streamable HTTP, every revision
-  http://{address}/sse  old HTTP+SSE
-  ws://{address}/ws     WebSocket
-try
-  cardan info http://{address}/mcp
-  cardan call http://{address}/mcp echo message=hello
-  cardan call ws://{address}/ws slow steps=5 delay_ms=200
-end with Ctrl-C"
-    )
 }

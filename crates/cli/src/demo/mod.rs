@@ -12,6 +12,7 @@ mod resources;
 mod skills;
 mod tools;
 
+use cardan_proto::limits::Limits;
 use cardan_server::Server;
 
 /// Small, so that every list has a second page.
@@ -21,10 +22,11 @@ const INSTRUCTIONS: &str = "A server to try things with. Call echo or add for a 
 job for a task, ask for a form, fail and panic for errors; read demo://clock; fill in the prompt greet.";
 
 /// The server.
-pub(crate) fn server() -> Server {
+pub(crate) fn server(limits: Limits) -> Server {
     let builder = Server::builder("cardan-demo", env!("CARGO_PKG_VERSION"))
         .instructions(INSTRUCTIONS)
         .logging()
+        .limits(limits)
         .page_size(PAGE_SIZE);
     let builder = tools::add_to(builder);
     let builder = asks::add_to(builder);

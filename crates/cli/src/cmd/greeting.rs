@@ -1,0 +1,90 @@
+//! What `cardan serve` says when it is ready: addresses, and commands that work as they stand.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use cardan_proto::http::authority::{Authority, Host};
+use cardan_tls::{Identity, Trust};
+
+use crate::args::ServeArgs;
+
+pub(crate) fn greeting(address: SocketAddr, identity: Option<&Identity>, args: &ServeArgs) -> String {
+    let Some(identity) = identity else { return lines("http", "ws", &address.to_string(), "", "") };
+    let file = args.tls_cert.as_deref().unwrap_or(Path::new("FILE"));
+    let Some(place) = named(address, identity, &args.hosts) else {
+        let note = "\nthe certificate is for none of the names by which we answer, so clients will refuse it:\n\
+                    call us by a name of the certificate, and allow it with --allow-host";
+        return lines("https", "wss", &address.to_string(), "", note);
+    };
+    let (ca, note) = match vouched(identity, &place.host, file) {
+        Vouched::ByTheMachine => (String::new(), ""),
+        Vouched::ByItself => (format!(" --ca {}", quoted(file)), ""),
+        Vouched::ByOthers => (" --ca FILE".to_owned(), "\nFILE holds the certificate of who signed ours"),
+    };
+    lines("https", "wss", &place.to_string(), &ca, note)
+}
+
+fn lines(http: &str, ws: &str, place: &str, ca: &str, note: &str) -> String {
+    format!(
+        "cardan serves its demo server at
+  {http}://{place}/mcp  Streamable HTTP, every revision
+  {http}://{place}/sse  old HTTP+SSE
+  {ws}://{place}/ws     WebSocket
+try
+  cardan info {http}://{place}/mcp{ca}
+  cardan call {http}://{place}/mcp echo message=hello{ca}
+  cardan call {ws}://{place}/ws slow steps=5 delay_ms=200{ca}{note}
+end with Ctrl-C"
+    )
+}
+
+/// A name by which we answer and for which the certificate is.
+fn named(address: SocketAddr, identity: &Identity, hosts: &[String]) -> Option<Authority> {
+    let own = [Host::from(address.ip()), Host::Name("localhost".to_owned())];
+    let own = own.into_iter().filter(|_| address.ip().is_loopback());
+    let allowed = hosts.iter().filter_map(|text| Authority::parse(text).ok());
+    let mut names = own.map(|host| Authority { host, port: None }).chain(allowed);
+    let named = names.find(|name| identity.is_for(&bare(&name.host)))?;
+    Some(Authority { port: named.port.or(Some(address.port())), ..named })
+}
+
+/// As certificates spell it: no brackets.
+fn bare(host: &Host) -> String {
+    host.to_string().trim_matches(['[', ']']).to_owned()
+}
+
+/// Who says that the certificate is good.
+enum Vouched {
+    ByTheMachine,
+    ByItself,
+    ByOthers,
+}
+
+fn vouched(identity: &Identity, host: &Host, file: &Path) -> Vouched {
+    let name = bare(host);
+    if Trust::default().believes(identity, &name) {
+        Vouched::ByTheMachine
+    } else if Trust::default().roots(file).is_ok_and(|trust| trust.believes(identity, &name)) {
+        Vouched::ByItself
+    } else {
+        Vouched::ByOthers
+    }
+}
+
+/// As a shell takes it for one word.
+fn quoted(file: &Path) -> String {
+    let text = file.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
+    if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_for_a_shell() {
+        assert_eq!(quoted(Path::new("/etc/ssl/a-b.pem")), "/etc/ssl/a-b.pem");
+        assert_eq!(quoted(Path::new("my cert's.pem")), r"'my cert'\''s.pem'");
+    }
+}
