@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
 
+use cardan_config::closest::closest;
 use serde_json::{Map, Value};
 
-use crate::closest::closest;
 use crate::failure::Failure;
 use crate::schema::Shape;
 

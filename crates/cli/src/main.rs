@@ -8,7 +8,6 @@ mod access;
 mod answers;
 mod args;
 mod arguments;
-mod closest;
 mod cmd;
 mod connect;
 mod demo;

@@ -1,7 +1,8 @@
 //! "Did you mean": the name that was probably wanted.
 
 /// The nearest of `names` to `typed`, if one is near enough to be a slip of the finger.
-pub(crate) fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let far = (typed.chars().count() / 3).max(1);
     let near = names.into_iter().map(|name| (distance(typed, name), name));
     near.filter(|(steps, _)| *steps <= far).min_by_key(|(steps, _)| *steps).map(|(_, name)| name)

@@ -1,0 +1,79 @@
+//! Files on disk, replaced whole or not at all, with a backup.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// What happened to the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saved {
+    /// There was none.
+    New,
+    /// The old one is kept here.
+    Backup(PathBuf),
+}
+
+/// Replaces a file's text. It must still hold `old`; permissions stay, a symlink stays one, and the old text is kept
+/// beside it in `NAME.bak`, `NAME.bak.1` and so on.
+pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<Saved> {
+    let Some(old) = old else { return create(path, new) };
+    let path = fs::canonicalize(path)?;
+    if fs::read(&path)? != old.as_bytes() {
+        return Err(io::Error::other("the file has changed since it was read; nothing was written"));
+    }
+    let permissions = fs::metadata(&path)?.permissions();
+    let backup = back_up(&path, old, &permissions)?;
+    let draft = sibling(&path, &format!(".cardan-{}", std::process::id()));
+    let written = write_new(&draft, new)
+        .and_then(|()| fs::set_permissions(&draft, permissions))
+        .and_then(|()| fs::rename(&draft, &path));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&draft);
+        return Err(error);
+    }
+    Ok(Saved::Backup(backup))
+}
+
+/// Backups of one file. Whoever has so many should tidy up first.
+const MAX_BACKUPS: usize = 10_000;
+
+fn create(path: &Path, text: &str) -> io::Result<Saved> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    write_new(path, text)?;
+    Ok(Saved::New)
+}
+
+fn back_up(path: &Path, text: &str, permissions: &fs::Permissions) -> io::Result<PathBuf> {
+    for number in 0..MAX_BACKUPS {
+        let ending = if number == 0 { ".bak".to_owned() } else { format!(".bak.{number}") };
+        let backup = sibling(path, &ending);
+        match write_new(&backup, text) {
+            Ok(()) => {
+                fs::set_permissions(&backup, permissions.clone())?;
+                return Ok(backup);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("there are too many backups of this file already"))
+}
+
+fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Only its owner reads it until its permissions are known: it may hold secrets.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,37 @@
+//! Configuration: `cardan.toml`, and the files that people already have.
+//!
+//! A file of any [`Tool`] is read into [`Server`]s, one neutral model that keeps text unexpanded, remembers where
+//! everything stood and what it could not understand, so that it can be written to any tool's file again.
+//! Several files make a [`Config`]: the nearest wins, and what it shadows is remembered. Nothing is expanded until
+//! a server is needed (`Server::resolve`), and one that cannot be leaves the others usable.
+//! Nothing here prints a secret: literals are hidden wherever they may be one.
+//!
+//! Not here: what a gateway does with its tables, and how a server is reached.
+
+pub mod closest;
+pub mod diff;
+pub mod digest;
+mod dotenv;
+pub mod edit;
+pub mod file;
+pub mod json;
+mod keys;
+pub mod load;
+pub mod problem;
+pub mod read;
+pub mod resolve;
+mod run;
+pub mod server;
+pub mod show;
+pub mod text;
+pub mod toml;
+pub mod tool;
+pub mod tree;
+pub mod write;
+
+pub use load::{Config, Search};
+pub use problem::Problem;
+pub use read::File;
+pub use server::{Launch, Provenance, Remote, Server, Settings, Way};
+pub use text::Text;
+pub use tool::Tool;

@@ -1,0 +1,216 @@
+//! Several files make one configuration: the nearest wins, and what it shadows is remembered.
+//!
+//! In this order: the file that was named (`--config`, else `CARDAN_CONFIG`), alone; else `cardan.toml` in the
+//! working folder or above it, up to the root of the project, then the user's. Behind each stand the files of the
+//! tools that it imports, those in the project first.
+
+use std::path::{Path, PathBuf};
+
+use cardan_proto::secret::Secret;
+
+use crate::problem::{Problem, Scene};
+use crate::read::{File, Input};
+use crate::resolve::input_variable;
+use crate::server::{Server, Settings};
+use crate::tool::{Folders, Tool};
+
+/// Where to look.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The file that was named, if any.
+    pub file: Option<PathBuf>,
+    /// The working folder.
+    pub cwd: PathBuf,
+    /// Where this machine keeps things.
+    pub folders: Folders,
+}
+
+/// The variable that names the file.
+pub const VARIABLE: &str = "CARDAN_CONFIG";
+
+/// What ends the way up: the root of a project.
+const ROOTS: [&str; 3] = [".git", ".hg", ".jj"];
+
+/// Everything that is configured. What cannot be read is in `problems`; the rest is usable.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    /// The servers, by the first file that has their name.
+    pub servers: Vec<Server>,
+    /// Those whose name a nearer file has too, each with where that is.
+    pub shadowed: Vec<(Server, crate::server::Provenance)>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// The files that were read, nearest first, and why.
+    pub sources: Vec<Source>,
+    /// What holds for all servers that do not say otherwise.
+    pub defaults: Settings,
+    /// What `${input:..}` ask for.
+    pub inputs: Vec<Input>,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The file.
+    pub file: File,
+    /// Why it was read.
+    pub reason: Reason,
+}
+
+/// Why a file was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It was named.
+    Named,
+    /// It belongs to the project.
+    Project,
+    /// It belongs to the user.
+    User,
+    /// Our file imports its tool.
+    Imported {
+        /// Our file.
+        by: PathBuf,
+    },
+}
+
+impl Search {
+    /// As the environment says.
+    pub fn of(file: Option<PathBuf>, cwd: PathBuf, env: &dyn Fn(&str) -> Option<String>) -> Self {
+        let named = || env(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
+        Self { file: file.or_else(named), cwd, folders: Folders::of(env) }
+    }
+
+    /// The folder of the project: the nearest above that has version control, else the working folder.
+    #[must_use]
+    pub fn project(&self) -> PathBuf {
+        let root = self.cwd.ancestors().find(|folder| ROOTS.iter().any(|mark| folder.join(mark).exists()));
+        root.unwrap_or(&self.cwd).to_owned()
+    }
+
+    /// The project's `cardan.toml`, if there is one. Nothing above the project is looked at: it may be
+    /// anybody's.
+    #[must_use]
+    pub fn project_file(&self) -> Option<PathBuf> {
+        let root = self.project();
+        let folders = self.cwd.ancestors().take_while(|folder| folder.starts_with(&root));
+        folders.flat_map(|folder| Tool::Cardan.project_files(folder)).find(|file| file.is_file())
+    }
+
+    /// The user's `cardan.toml`, there or not.
+    #[must_use]
+    pub fn user_file(&self) -> Option<PathBuf> {
+        Tool::Cardan.user_files(&self.folders).into_iter().next()
+    }
+
+    /// Our files, nearest first.
+    fn own(&self) -> Vec<(PathBuf, Reason)> {
+        if let Some(file) = &self.file {
+            return vec![(self.cwd.join(file), Reason::Named)];
+        }
+        let project = self.project_file().map(|file| (file, Reason::Project));
+        let user = self.user_file().filter(|file| file.is_file()).map(|file| (file, Reason::User));
+        project.into_iter().chain(user).collect()
+    }
+
+    /// A tool's files that exist, those of the project first.
+    #[must_use]
+    pub fn files_of(&self, tool: Tool) -> Vec<PathBuf> {
+        let mut files = tool.project_files(&self.project());
+        files.extend(tool.user_files(&self.folders));
+        files.retain(|file| file.is_file());
+        files
+    }
+}
+
+impl Config {
+    /// Reads everything. Nothing is expanded and nothing is run.
+    #[must_use]
+    pub fn load(search: &Search) -> Self {
+        let mut config = Self::default();
+        for (path, reason) in search.own() {
+            // A named file may be any tool's.
+            let tool = if reason == Reason::Named { None } else { Some(Tool::Cardan) };
+            let Some(imports) = config.read(&path, tool, reason, search) else { continue };
+            for tool in imports {
+                for file in search.files_of(tool) {
+                    config.read(&file, Some(tool), Reason::Imported { by: path.clone() }, search);
+                }
+            }
+        }
+        config
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        tool: Option<Tool>,
+        reason: Reason,
+        search: &Search,
+    ) -> Option<Vec<Tool>> {
+        if self.sources.iter().any(|source| source.file.path == path) {
+            return None;
+        }
+        let file = match File::read(path, tool) {
+            Ok(file) => file,
+            Err(problem) => {
+                self.problems.push(problem);
+                return None;
+            }
+        };
+        self.problems.extend(file.problems.iter().cloned());
+        self.defaults = self.defaults.or(file.defaults);
+        for input in &file.inputs {
+            if !self.inputs.iter().any(|known| known.id == input.id) {
+                self.inputs.push(input.clone());
+            }
+        }
+        let here = |server: &&Server| {
+            server.origin.project.as_ref().is_none_or(|project| search.cwd.starts_with(project))
+        };
+        // What is for this project goes before what is for all.
+        let mut servers: Vec<&Server> = file.servers.iter().filter(here).collect();
+        servers.sort_by_key(|server| server.origin.project.is_none());
+        for server in servers {
+            match self.servers.iter().find(|known| known.name == server.name) {
+                Some(nearer) => self.shadowed.push((server.clone(), nearer.origin.clone())),
+                None => self.servers.push(server.clone()),
+            }
+        }
+        let imports = file.imports.clone();
+        self.sources.push(Source { file, reason });
+        Some(imports)
+    }
+
+    /// The server of this name; an error says what there is instead, or what is wrong with it.
+    pub fn server(&self, name: &str) -> Result<&Server, Problem> {
+        if let Some(server) = self.servers.iter().find(|server| server.name == name) {
+            return Ok(server);
+        }
+        let wrong = self.problems.iter().find(|problem| problem.server.as_deref() == Some(name));
+        let wrong = wrong.or_else(|| self.problems.iter().find(|problem| problem.server.is_none()));
+        if let Some(problem) = wrong {
+            return Err(problem.clone());
+        }
+        let file = self.sources.first().map_or_else(|| Path::new("cardan.toml"), |source| &source.file.path);
+        let scene = Scene { file, text: "", server: Some(name) };
+        let problem = scene.problem(&(0..0), None, "no server of this name is configured");
+        let names: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        Err(match (crate::closest::closest(name, names.iter().copied()), &names[..]) {
+            (Some(near), _) => problem.next(format!("did you mean `{near}`?")),
+            (None, []) => problem.next("add one with `cardan config add`"),
+            (None, names) => problem.next(format!("there are: {}", names.join(", "))),
+        })
+    }
+
+    /// What is said about a server, with the defaults.
+    #[must_use]
+    pub fn settings(&self, server: &Server) -> Settings {
+        server.settings.or(self.defaults)
+    }
+
+    /// The answer to an input from the environment, or its default.
+    pub fn input(&self, id: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<Secret> {
+        let default = || self.inputs.iter().find(|input| input.id == id)?.default.clone();
+        env(&input_variable(id)).or_else(default).map(Secret::new)
+    }
+}

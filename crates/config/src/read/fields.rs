@@ -1,0 +1,164 @@
+//! Values of one kind each, with errors that say which kind is wanted.
+
+use std::time::Duration;
+
+use cardan_proto::dialect::{CortexForm, Dialect};
+use cardan_proto::era::Revision;
+
+use super::server::{ERAS, safe};
+use crate::keys::{self, Field, Unit};
+use crate::problem::{Problem, Scene, choice};
+use crate::server::{EnvPolicy, Settings};
+use crate::text::{Grammar, Text};
+use crate::tool::Tool;
+use crate::tree::{Entry, Node, Value};
+
+fn wanted(scene: Scene<'_>, key: &str, node: &Node, what: &str) -> Problem {
+    scene.problem(&node.span, Some(key), format!("{what} is expected, not {}", node.value.kind()))
+}
+
+/// Text; numbers and truth values are taken as they are spelled.
+pub(super) fn text(scene: Scene<'_>, key: &str, node: &Node, grammar: Grammar) -> Result<Text, Problem> {
+    match &node.value {
+        Value::Text(text) => Ok(Text::parse(text, grammar)),
+        Value::Number(number) => Ok(Text::literal(number)),
+        Value::Bool(value) => Ok(Text::literal(value.to_string())),
+        _ => Err(wanted(scene, key, node, "text")),
+    }
+}
+
+/// A list of texts, or one.
+pub(super) fn texts(
+    scene: Scene<'_>,
+    key: &str,
+    node: &Node,
+    grammar: Grammar,
+) -> Result<Vec<Text>, Problem> {
+    match &node.value {
+        Value::List(items) => items.iter().map(|item| text(scene, key, item, grammar)).collect(),
+        Value::Table(_) | Value::Null => Err(wanted(scene, key, node, "text or a list of texts")),
+        _ => Ok(vec![text(scene, key, node, grammar)?]),
+    }
+}
+
+/// Text without placeholders.
+pub(super) fn word<'a>(scene: Scene<'_>, key: &str, node: &'a Node) -> Result<&'a str, Problem> {
+    node.as_text().ok_or_else(|| wanted(scene, key, node, "text"))
+}
+
+/// A list of texts without placeholders.
+pub(super) fn words(scene: Scene<'_>, key: &str, node: &Node) -> Result<Vec<String>, Problem> {
+    match &node.value {
+        Value::List(items) => items.iter().map(|item| word(scene, key, item).map(str::to_owned)).collect(),
+        _ => Err(wanted(scene, key, node, "a list of texts")),
+    }
+}
+
+pub(super) fn bool(scene: Scene<'_>, key: &str, node: &Node) -> Result<bool, Problem> {
+    match node.value {
+        Value::Bool(value) => Ok(value),
+        _ => Err(wanted(scene, key, node, "true or false")),
+    }
+}
+
+/// The members of a table; of a name that is given twice the last.
+pub(super) fn map<'a>(
+    scene: Scene<'_>,
+    key: &str,
+    node: &'a Node,
+) -> Result<Vec<(&'a str, &'a Node)>, Problem> {
+    let Value::Table(entries) = &node.value else {
+        return Err(wanted(scene, key, node, "a table"));
+    };
+    let last = |at: usize| !entries[at + 1..].iter().any(|later| later.key == entries[at].key);
+    let kept = entries.iter().enumerate().filter(|(at, _)| last(*at));
+    Ok(kept.map(|(_, entry)| (entry.key.as_str(), &entry.node)).collect())
+}
+
+/// One of some names.
+fn named<T: Copy>(scene: Scene<'_>, key: &str, node: &Node, names: &[(&str, T)]) -> Result<T, Problem> {
+    let word = word(scene, key, node)?;
+    let found = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let accepted = choice(names.iter().map(|(name, _)| *name));
+        let message = format!("`{}` is none of the choices", safe(word));
+        scene.problem(&node.span, Some(key), message).next(format!("accepted: {accepted}"))
+    })
+}
+
+/// A time.
+fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
+    let wrong = || {
+        let wanted = match unit {
+            Unit::Any => "a number of seconds, or a number with ms, s, m or h: 500ms, 10s, 2m, 1h",
+            Unit::Seconds => "a number of seconds",
+            Unit::Milliseconds => "a number of milliseconds",
+        };
+        scene.problem(&node.span, Some(key), "this is not a time").next(format!("accepted: {wanted}"))
+    };
+    let (number, factor) = match (&node.value, unit) {
+        (Value::Number(number), Unit::Milliseconds) => (number.as_str(), 0.001),
+        (Value::Number(number), _) => (number.as_str(), 1.0),
+        (Value::Text(text), Unit::Any) => split_unit(text).ok_or_else(wrong)?,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let time = Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())?;
+    // Fractions of milliseconds come from the arithmetic, not from the user.
+    let exact = u64::try_from((time + Duration::from_micros(500)).as_millis()).map_err(|_| wrong())?;
+    Ok(Duration::from_millis(exact))
+}
+
+fn split_unit(text: &str) -> Option<(&str, f64)> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let factor = match &text[end..] {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Some((text[..end].trim(), factor))
+}
+
+/// Dialects by name.
+pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
+    ("standard", Dialect::Standard),
+    ("tutorial", Dialect::Tutorial),
+    ("cortex", Dialect::Cortex(CortexForm::Envelope)),
+    ("cortex-frame", Dialect::Cortex(CortexForm::Frame)),
+    ("batch", Dialect::JsonRpcBatch),
+];
+
+/// Reads one of the settings.
+pub(super) fn setting(
+    scene: Scene<'_>,
+    tool: Tool,
+    member: &Entry,
+    settings: &mut Settings,
+) -> Result<(), Problem> {
+    let (key, node) = (member.key.as_str(), &member.node);
+    match keys::field(tool, key) {
+        Some(Field::Start(unit)) => settings.start_timeout = Some(time(scene, key, node, unit)?),
+        Some(Field::Call(unit)) => settings.call_timeout = Some(time(scene, key, node, unit)?),
+        Some(Field::IdleStop) => settings.idle_stop = Some(time(scene, key, node, Unit::Any)?),
+        Some(Field::Era) => settings.era = Some(named(scene, key, node, &ERAS)?),
+        Some(Field::Dialect) => settings.dialect = Some(named(scene, key, node, &DIALECTS)?),
+        Some(Field::EnvPolicy) => settings.env_policy = Some(named(scene, key, node, &EnvPolicy::NAMES)?),
+        Some(Field::Revision) => {
+            let names = Revision::ALL.map(|revision| (revision.date(), revision));
+            settings.revision = Some(named(scene, key, node, &names)?);
+        }
+        Some(Field::Lazy) => settings.lazy = Some(bool(scene, key, node)?),
+        Some(Field::Concurrency) => {
+            let number = match &node.value {
+                Value::Number(number) => number.parse().ok().filter(|number| *number > 0),
+                _ => None,
+            };
+            let wrong = || scene.problem(&node.span, Some(key), "a whole number above 0 is expected");
+            settings.concurrency = Some(number.ok_or_else(wrong)?);
+        }
+        _ => {}
+    }
+    Ok(())
+}

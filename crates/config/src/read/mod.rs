@@ -1,0 +1,299 @@
+//! A file of any tool, read into servers. One wrong server leaves the others usable.
+
+mod fields;
+mod server;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::closest::closest;
+use crate::problem::{Problem, Scene, choice};
+use crate::server::{Provenance, Server, Settings};
+use crate::tool::{Format, Tool};
+use crate::tree::{Entry, MAX_FILE_BYTES, Malformed, Node, Value};
+use crate::{json, keys, toml, tree};
+
+pub(crate) use fields::DIALECTS;
+pub(crate) use server::{ERAS, read_entry};
+
+/// A file that was read. Printing it shows no value.
+#[derive(Clone)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub tool: Tool,
+    /// The servers in it, in their order.
+    pub servers: Vec<Server>,
+    /// What is wrong in it.
+    pub problems: Vec<Problem>,
+    /// What its `${input:..}` ask for.
+    pub inputs: Vec<Input>,
+    /// Ours: the tools whose files are read too.
+    pub imports: Vec<Tool>,
+    /// Ours: what holds for all servers.
+    pub defaults: Settings,
+    root: Node,
+    text: String,
+}
+
+/// What the user is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// As placeholders name it.
+    pub id: String,
+    /// What to ask.
+    pub description: Option<String>,
+    /// Is it a secret?
+    pub password: bool,
+    /// Instead of an answer.
+    pub default: Option<String>,
+    /// All that was said about it, kept for writing it back.
+    pub node: Node,
+}
+
+/// The top-level keys of `cardan.toml`.
+const TOP: [&str; 6] = ["servers", "defaults", "imports", "inputs", "gateway", "policy"];
+
+impl File {
+    /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
+    pub fn read(path: &Path, tool: Option<Tool>) -> Result<Self, Problem> {
+        let scene = Scene { file: path, text: "", server: None };
+        let cannot = |what: String| scene.problem(&(0..0), None, format!("cannot be read: {what}"));
+        let size = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
+        if size > MAX_FILE_BYTES {
+            return Err(cannot(format!("{size} bytes are too many for a configuration")));
+        }
+        let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+        Self::parse(path, &text, tool)
+    }
+
+    /// Reads the text of a file. Only a text that is not of its format is an error; what is wrong inside is
+    /// in [`File::problems`].
+    pub fn parse(path: &Path, text: &str, tool: Option<Tool>) -> Result<Self, Problem> {
+        let scene = Scene { file: path, text, server: None };
+        let root = parse_tree(path, text, tool)
+            .map_err(|Malformed { at, message }| scene.problem(&(at..at), None, message))?;
+        let tool = tool.unwrap_or_else(|| Tool::detect(path, &root));
+        let mut file = Self {
+            path: path.to_owned(),
+            tool,
+            servers: Vec::new(),
+            problems: Vec::new(),
+            inputs: Vec::new(),
+            imports: Vec::new(),
+            defaults: Settings::default(),
+            root,
+            text: text.to_owned(),
+        };
+        file.fill();
+        Ok(file)
+    }
+
+    /// A table that another part of the program reads: `gateway`, `policy`.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Node> {
+        self.root.member(name)
+    }
+
+    /// Everything in it.
+    #[must_use]
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// The text that was read.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The line and column of a place in it.
+    #[must_use]
+    pub fn position(&self, span: &Range<usize>) -> (usize, usize) {
+        tree::position(&self.text, span.start)
+    }
+
+    /// A problem at a place in it, for parts of the program that read tables of their own.
+    #[must_use]
+    pub fn problem(&self, at: &Range<usize>, field: &str, message: &str) -> Problem {
+        Scene { file: &self.path, text: &self.text, server: None }.problem(at, Some(field), message)
+    }
+
+    fn fill(&mut self) {
+        let (root, text, path) = (self.root.clone(), self.text.clone(), self.path.clone());
+        let scene = Scene { file: &path, text: &text, server: None };
+        if !root.is_table() {
+            let message = format!("the file holds {}, not a table of servers", root.value.kind());
+            self.problems.push(scene.problem(&root.span, None, message));
+            return;
+        }
+        if self.tool == Tool::Cardan {
+            self.fill_own(scene, &root);
+        }
+        self.inputs.extend(inputs(&root));
+        let container = self.tool.container(&root);
+        if let Some(servers) = root.at(container) {
+            self.fill_servers(scene, servers, None);
+        }
+        if self.tool == Tool::ClaudeCode {
+            for entry in root.member("projects").map(Node::entries).unwrap_or_default() {
+                if let Some(servers) = entry.node.member("mcpServers") {
+                    self.fill_servers(scene, servers, Some(Path::new(&entry.key)));
+                }
+            }
+        }
+        self.switch_by_lists(&root);
+    }
+
+    fn fill_servers(&mut self, scene: Scene<'_>, servers: &Node, project: Option<&Path>) {
+        if !servers.is_table() {
+            let message = format!("the servers are {}, not a table", servers.value.kind());
+            self.problems.push(scene.problem(&servers.span, None, message));
+            return;
+        }
+        let lines = tree::Lines::of(scene.text);
+        for (at, entry) in servers.entries().iter().enumerate() {
+            let scene = Scene { server: Some(&entry.key), ..scene };
+            if servers.entries()[at + 1..].iter().any(|later| later.key == entry.key) {
+                let message = "this name is given again below, and the last one counts";
+                self.problems.push(scene.problem(&entry.key_span, None, message));
+                continue;
+            }
+            match read_entry(scene, self.tool, entry) {
+                Ok(mut server) => {
+                    server.origin = Provenance {
+                        file: self.path.clone(),
+                        line: lines.position(entry.key_span.start).0,
+                        tool: Some(self.tool),
+                        project: project.map(Path::to_owned),
+                        places: places(&lines, &entry.node),
+                    };
+                    self.servers.push(server);
+                }
+                Err(problems) => self.problems.extend(problems),
+            }
+        }
+    }
+
+    /// What only our own file has.
+    fn fill_own(&mut self, scene: Scene<'_>, root: &Node) {
+        for entry in root.entries() {
+            if !TOP.contains(&entry.key.as_str()) {
+                self.problems.push(unknown_key(scene, entry, TOP));
+            }
+        }
+        for item in root.member("imports").map(Node::items).unwrap_or_default() {
+            match item.as_text().map(|id| (id, Tool::parse(id))) {
+                Some((_, Some(tool))) if tool != Tool::Cardan => self.imports.push(tool),
+                _ => {
+                    let tools = Tool::ALL.iter().skip(1).map(|tool| tool.id());
+                    let message = "this is no tool whose files we read";
+                    let problem = scene.problem(&item.span, Some("imports"), message);
+                    self.problems.push(problem.next(format!("accepted: {}", choice(tools))));
+                }
+            }
+        }
+        if let Some(defaults) = root.member("defaults") {
+            for entry in defaults.entries() {
+                if keys::DEFAULTS.contains(&entry.key.as_str()) {
+                    let outcome = fields::setting(scene, Tool::Cardan, entry, &mut self.defaults);
+                    self.problems.extend(outcome.err());
+                } else {
+                    self.problems.push(unknown_key(scene, entry, keys::DEFAULTS));
+                }
+            }
+        }
+    }
+
+    /// Some tools switch servers on and off in lists of their own.
+    fn switch_by_lists(&mut self, root: &Node) {
+        let names = |path: &[&str]| {
+            root.at(path).map(|list| list.items().iter().filter_map(Node::as_text).collect::<Vec<_>>())
+        };
+        let (allowed, excluded) = match self.tool {
+            Tool::Gemini => (names(&["mcp", "allowed"]), names(&["mcp", "excluded"])),
+            Tool::OhMyPi => (None, names(&["disabledServers"])),
+            _ => return,
+        };
+        for server in &mut self.servers {
+            let name = server.name.as_str();
+            let kept = allowed.as_ref().is_none_or(|names| names.contains(&name));
+            let dropped = excluded.as_ref().is_some_and(|names| names.contains(&name));
+            server.enabled = server.enabled && kept && !dropped;
+        }
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("path", &self.path)
+            .field("tool", &self.tool)
+            .field("servers", &self.servers)
+            .field("problems", &self.problems)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Is it a key of `[defaults]`?
+pub(crate) fn is_setting(key: &str) -> bool {
+    keys::DEFAULTS.contains(&key)
+}
+
+/// Where the keys of a server are, and the keys of its tables.
+fn places(lines: &tree::Lines<'_>, node: &Node) -> Vec<(String, usize, usize)> {
+    let below = node.entries().iter().flat_map(|entry| entry.node.entries());
+    let place = |entry: &Entry| {
+        let (line, column) = lines.position(entry.key_span.start);
+        (entry.key.clone(), line, column)
+    };
+    node.entries().iter().chain(below).map(place).collect()
+}
+
+/// Reads the tree of a file in the format of its tool, or of its name.
+fn parse_tree(path: &Path, text: &str, tool: Option<Tool>) -> Result<Node, Malformed> {
+    let format = tool.map_or_else(
+        || if path.extension().is_some_and(|ending| ending == "toml") { Format::Toml } else { Format::Json },
+        Tool::format,
+    );
+    match format {
+        Format::Toml => toml::parse(text),
+        // Several tools leave an empty file behind.
+        Format::Json if text.trim().is_empty() => Ok(Node::new(Value::Table(Vec::new()))),
+        Format::Json => json::parse(text),
+    }
+}
+
+/// A key that does not exist, with what was probably meant and what there is.
+pub(crate) fn unknown_key(
+    scene: Scene<'_>,
+    entry: &Entry,
+    known: impl IntoIterator<Item = &'static str>,
+) -> Problem {
+    let known: Vec<&str> = known.into_iter().collect();
+    let problem = scene.problem(&entry.key_span, Some(&entry.key), "there is no such key");
+    let accepted = format!("accepted: {}", choice(known.iter().copied()));
+    match closest(&entry.key, known) {
+        Some(near) => problem.next(format!("did you mean `{near}`? {accepted}")),
+        None => problem.next(accepted),
+    }
+}
+
+/// What is asked for: a list of objects as VS Code has it, or a table of tables as we have it.
+fn inputs(root: &Node) -> Vec<Input> {
+    let Some(node) = root.member("inputs") else { return Vec::new() };
+    let listed = node.items().iter().filter_map(|item| Some((item.member("id")?.as_text()?, item)));
+    let named = node.entries().iter().map(|entry| (entry.key.as_str(), &entry.node));
+    let text = |node: &Node, key: &str| node.member(key).and_then(Node::as_text).map(str::to_owned);
+    let input = |(id, node): (&str, &Node)| Input {
+        id: id.to_owned(),
+        description: text(node, "description"),
+        password: node.member("password").is_some_and(|value| value.value == Value::Bool(true)),
+        default: text(node, "default"),
+        node: node.clone(),
+    };
+    listed.chain(named).map(input).collect()
+}

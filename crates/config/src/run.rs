@@ -1,0 +1,81 @@
+//! A line for the shell that prints a value: bounded in time and output, and ended with all it started.
+
+use std::io::Read as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cardan_proto::secret::Secret;
+
+/// Longer than any password manager takes that needs no hand.
+const TIME: Duration = Duration::from_secs(10);
+
+/// More is no value.
+const OUTPUT_BYTES: u64 = 64 << 10;
+
+/// Runs a line, with more variables in its environment, and returns what it prints, without blanks around it.
+pub(crate) fn shell(line: &str, env: &[(&str, &str)]) -> Result<Secret, String> {
+    let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+    command.args([if cfg!(windows) { "/C" } else { "-c" }, line]).envs(env.iter().copied());
+    // What it says on stderr may be secret, and is its user's to read.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(|error| format!("the shell cannot be started: {error}"))?;
+    let stdout = child.stdout.take();
+    let (done, outcome) = mpsc::channel();
+    // The thread ends with the pipe, which ends with the group.
+    thread::spawn(move || {
+        let mut printed = Vec::new();
+        let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES + 1).read_to_end(&mut printed));
+        let _ = done.send(read.is_some_and(|read| read.is_ok()).then_some(printed));
+    });
+    let late = || format!("its command has not ended after {} seconds", TIME.as_secs());
+    let until = Instant::now() + TIME;
+    let Ok(printed) = outcome.recv_timeout(TIME) else {
+        end(&mut child);
+        return Err(late());
+    };
+    let printed = printed.filter(|printed| printed.len() as u64 <= OUTPUT_BYTES);
+    if printed.is_none() {
+        end(&mut child);
+    }
+    let status = ended(&mut child, until).ok_or_else(late)?;
+    let Some(printed) = printed else { return Err("its command prints too much".to_owned()) };
+    if !status.success() {
+        return Err(format!("its command failed: {status}"));
+    }
+    let text = String::from_utf8(printed).map_err(|_| "its command does not print UTF-8".to_owned())?;
+    match text.trim() {
+        "" => Err("its command prints nothing".to_owned()),
+        value => Ok(Secret::new(value)),
+    }
+}
+
+/// How it ended. A command may close its output and go on; it is not waited for longer than for its output.
+fn ended(child: &mut Child, until: Instant) -> Option<ExitStatus> {
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            end(child);
+            return None;
+        }
+        thread::park_timeout(STEP);
+    }
+}
+
+/// Between two looks at a command that has printed everything.
+const STEP: Duration = Duration::from_millis(5);
+
+fn end(child: &mut Child) {
+    #[cfg(unix)]
+    let _ = rustix::process::kill_process_group(
+        rustix::process::Pid::from_child(child),
+        rustix::process::Signal::KILL,
+    );
+    let _ = child.kill();
+    let _ = child.wait();
+}

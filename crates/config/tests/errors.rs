@@ -1,0 +1,155 @@
+//! What is wrong is told with file, line and what would be right; one wrong server leaves the others usable.
+#![allow(clippy::unwrap_used, reason = "only tests are here")]
+
+use std::path::Path;
+
+use cardan_config::{File, Tool};
+
+#[track_caller]
+fn told(name: &str, text: &str, expected: &[&str]) {
+    let problems = match File::parse(Path::new(name), text, None) {
+        Ok(file) => file.problems,
+        Err(problem) => vec![problem],
+    };
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, expected, "{text}");
+}
+
+const KINDS: &str = "accepted: stdio, http, streamable-http, streamableHttp, sse, ws, websocket, unix, pipe, tcp, local or remote";
+
+/// S0-12: file, line, and what there is.
+#[test]
+fn s0_12_an_unknown_transport_names_the_accepted_ones_and_where_it_stood() {
+    told(
+        ".mcp.json",
+        "{\n  \"mcpServers\": {\n    \"a\": {\"type\": \"gopher\", \"url\": \"https://x\"}\n  }\n}",
+        &[&format!(".mcp.json:3:19: server `a`: `type`: `gopher` is no transport; {KINDS}")],
+    );
+    told(
+        "cardan.toml",
+        "[servers.a]\nurl = \"gopher://x\"\n",
+        &[
+            "cardan.toml:2:7: server `a`: `url`: `gopher` is no scheme we know; accepted: http, https, ws, wss, unix, \
+           pipe and tcp",
+        ],
+    );
+}
+
+#[test]
+fn servers_that_cannot_be_reached_say_why() {
+    let next = "give it a `command` or a `url`";
+    told(
+        ".mcp.json",
+        r#"{"mcpServers": {"a": {}}}"#,
+        &[&format!(".mcp.json:1:17: server `a`: it has no way to be reached; {next}")],
+    );
+    told(
+        ".mcp.json",
+        r#"{"mcpServers": {"a": {"type": "http", "command": "x"}}}"#,
+        &[".mcp.json:1:17: server `a`: it has no address; give it a `url`"],
+    );
+    told(
+        ".mcp.json",
+        r#"{"mcpServers": {"a": {"url": "https://x", "command": "x"}}}"#,
+        &[
+            ".mcp.json:1:17: server `a`: it has both a `command` and a `url`; keep one of them, or say which with `type`",
+        ],
+    );
+    told(
+        ".mcp.json",
+        r#"{"mcpServers": {"a": "npx", "b": {"command": "x"}}}"#,
+        &[".mcp.json:1:22: server `a`: a server is a table, not text"],
+    );
+    told(".mcp.json", "[]", &[".mcp.json:1:1: the file holds a list, not a table of servers"]);
+}
+
+#[test]
+fn values_of_the_wrong_kind_say_which_is_wanted() {
+    told(
+        "cardan.toml",
+        "[servers.a]\ncommand = \"x\"\nargs = { }\n",
+        &["cardan.toml:3:8: server `a`: `args`: text or a list of texts is expected, not a table"],
+    );
+    told(
+        "cardan.toml",
+        "[servers.a]\ncommand = \"x\"\nstart_timeout = \"soon\"\nenabled = \"yes\"\n",
+        &[
+            "cardan.toml:3:17: server `a`: `start_timeout`: this is not a time; accepted: a number of seconds, or a \
+         number with ms, s, m or h: 500ms, 10s, 2m, 1h",
+            "cardan.toml:4:11: server `a`: `enabled`: true or false is expected, not text",
+        ],
+    );
+    told(
+        "cardan.toml",
+        "[servers.a]\ncommand = \"x\"\nera = \"old\"\nconcurrency = 0\n",
+        &[
+            "cardan.toml:3:7: server `a`: `era`: `old` is none of the choices; accepted: auto, legacy or modern",
+            "cardan.toml:4:15: server `a`: `concurrency`: a whole number above 0 is expected",
+        ],
+    );
+    told(
+        ".mcp.json",
+        r#"{"mcpServers": {"a": {"command": "x", "env": ["A=1"]}}}"#,
+        &[".mcp.json:1:46: server `a`: `env`: a table is expected, not a list"],
+    );
+}
+
+/// In our own file an unknown key is a slip; in others' it is theirs.
+#[test]
+fn unknown_keys_are_errors_in_our_file_only() {
+    let text = "[server.a]\ncommand = \"x\"\n";
+    let top = "accepted: servers, defaults, imports, inputs, gateway or policy";
+    told(
+        "cardan.toml",
+        text,
+        &[&format!("cardan.toml:1:2: `server`: there is no such key; did you mean `servers`? {top}")],
+    );
+    let file = File::parse(Path::new("cardan.toml"), "[servers.a]\ncomand = \"x\"\n", None).unwrap();
+    let told_of = file.problems[0].to_string();
+    assert!(
+        told_of.starts_with(
+            "cardan.toml:2:1: server `a`: `comand`: there is no such key; did you mean `command`?"
+        )
+    );
+    assert_eq!(file.problems.len(), 1, "what is missing because of the slip is not told again");
+    told(
+        "cardan.toml",
+        "[defaults]\ncommand = \"x\"\n",
+        &[
+            "cardan.toml:2:1: `command`: there is no such key; accepted: start_timeout, call_timeout, era, revision, \
+         dialect, env_policy, lazy, idle_stop or concurrency",
+        ],
+    );
+    told(
+        "cardan.toml",
+        "imports = [\"emacs\"]\n",
+        &[
+            "cardan.toml:1:12: `imports`: this is no tool whose files we read; accepted: claude-desktop, claude-code, \
+         vscode, cursor, windsurf, codex, gemini, opencode, inspector, mcporter or oh-my-pi",
+        ],
+    );
+    told(".mcp.json", r#"{"mcpServers": {"a": {"command": "x", "comand": 1}}}"#, &[]);
+}
+
+#[test]
+fn one_wrong_server_leaves_the_others_usable() {
+    let text = r#"{"mcpServers": {"a": {"type": "x"}, "b": {"command": "y"}, "b": {"command": "z"}}}"#;
+    let file = File::parse(Path::new(".mcp.json"), text, None).unwrap();
+    assert_eq!(file.servers.len(), 1);
+    assert_eq!(file.problems.len(), 2, "{:?}", file.problems);
+    assert!(file.problems[1].message.contains("the last one counts"));
+}
+
+#[test]
+fn malformed_files_name_the_place_and_repeat_nothing() {
+    told(
+        "a.json",
+        "{\n  \"mcpServers\": {\n    \"a\": sk-secret\n  }\n}",
+        &["a.json:3:10: a value is expected: text stands in double quotes"],
+    );
+    let problem = File::parse(Path::new("cardan.toml"), "[servers.a]\nkey = sk-secret\n", None).unwrap_err();
+    let problem = problem.to_string();
+    assert!(problem.starts_with("cardan.toml:2:7: ") && !problem.contains("secret"), "{problem}");
+    let problem = File::read(Path::new("does-not-exist.toml"), Some(Tool::Cardan)).unwrap_err().to_string();
+    assert!(problem.starts_with("does-not-exist.toml:1:1: cannot be read: "), "{problem}");
+}
