@@ -13,6 +13,7 @@
 //! * [`model`]: what params and results say, one set of types for all revisions.
 //! * [`era`]: what a revision changes, and nobody else knows.
 //! * [`session`]: the protocol on one link, as one value.
+//! * [`upkeep`]: one link after another, as one value.
 //! * [`task`]: calls whose answer is fetched later.
 //! * [`finding`]: what a peer did wrong, told truthfully.
 //! * [`secret`]: what no finding and no error shows.
@@ -34,3 +35,4 @@ pub mod secret;
 pub mod session;
 pub mod socket;
 pub mod task;
+pub mod upkeep;
