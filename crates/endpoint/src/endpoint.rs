@@ -54,6 +54,17 @@ impl<H: Host> Shared<H> {
     }
 }
 
+/// What is open at an endpoint. At rest there is nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Census {
+    /// Legacy sessions of Streamable HTTP, those included whose client may be gone.
+    pub sessions: usize,
+    /// Streams of the old HTTP+SSE transport.
+    pub streams: usize,
+    /// WebSockets.
+    pub sockets: usize,
+}
+
 /// The transports, by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
@@ -94,6 +105,16 @@ impl<H: Host> Endpoint<H> {
     #[must_use]
     pub fn host(&self) -> &H {
         &self.0.host
+    }
+
+    /// What is open now.
+    #[must_use]
+    pub fn census(&self) -> Census {
+        Census {
+            sessions: self.0.sessions.len(),
+            streams: self.0.streams.len(),
+            sockets: self.0.sockets.len(),
+        }
     }
 
     /// Closes: WebSockets are taken no more, what runs is finished, within the limit's time. Whoever serves the

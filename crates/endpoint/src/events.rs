@@ -39,6 +39,11 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn find(&self, name: &str) -> Option<Arc<Inlet>> {
         self.lock().get(name).and_then(Weak::upgrade)
     }

@@ -31,5 +31,5 @@ mod tls;
 mod wire;
 
 pub use body::Body;
-pub use endpoint::{Answering, Endpoint};
+pub use endpoint::{Answering, Census, Endpoint};
 pub use options::{Grant, Options, Paths, Replies, Verify};

@@ -136,6 +136,11 @@ impl<S: Service> Sessions<S> {
         removed
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.0.iter().map(|shard| lock(shard).len()).sum()
+    }
+
     fn start_sweeper(&self) -> AbortHandle {
         let (idle, unopened) = (self.idle, self.unopened);
         let shards: Weak<Shards<S>> = Arc::downgrade(&self.shards);

@@ -45,13 +45,24 @@ struct NoRoom;
 
 impl Sockets {
     fn own(&self, task: impl Future<Output = ()> + Send + 'static, max: usize) -> Result<(), NoRoom> {
-        let mut running = self.lock();
-        while running.tasks.try_join_next().is_some() {}
+        let mut running = self.live();
         if running.door == Door::Shut || running.tasks.len() >= max {
             return Err(NoRoom);
         }
         running.tasks.spawn(task);
         Ok(())
+    }
+
+    /// How many run.
+    pub(crate) fn len(&self) -> usize {
+        self.live().tasks.len()
+    }
+
+    /// Those that run; what has ended is let go.
+    fn live(&self) -> MutexGuard<'_, Running> {
+        let mut running = self.lock();
+        while running.tasks.try_join_next().is_some() {}
+        running
     }
 
     /// Takes no more.
