@@ -1,4 +1,4 @@
-//! `sim` and `bench`: release builds of crates that do the work themselves.
+//! `sim`, `bench` and `soak`: release builds of crates that do the work themselves.
 
 use anyhow::{Result, bail};
 
@@ -27,4 +27,17 @@ pub(crate) fn bench(mut args: Args) -> Result<()> {
     };
     args.finish()?;
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))
+}
+
+/// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server.
+pub(crate) fn soak(mut args: Args) -> Result<()> {
+    let mut words = Vec::new();
+    for name in ["--sessions", "--seconds", "--calls", "--seed"] {
+        if let Some(number) = args.number::<u64>(name)? {
+            words.extend([name.to_owned(), number.to_string()]);
+        }
+    }
+    args.finish()?;
+    let mut soak = cargo(&walk::root());
+    succeed(soak.args(["run", "--release", "-p", "cardan-bench", "--", "soak"]).args(words))
 }

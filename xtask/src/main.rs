@@ -36,6 +36,8 @@ cargo xtask <chore>
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
   sim [--seeds N]                         simulate sessions in a lossy world
   bench core|http                         measure the core, or the HTTP server
+  soak [--sessions N] [--seconds S] [--calls N] [--seed N]
+                                          a crowd of clients that break off at random: nothing may be lost or left
 ";
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Some("sim") => chores::sim(args),
         Some("autobahn") => autobahn::run(args),
         Some("bench") => chores::bench(args),
+        Some("soak") => chores::soak(args),
         Some(other) => Err(anyhow::anyhow!("`{other}` is not a chore\n\n{HELP}")),
         None => {
             run::show(HELP);

@@ -113,7 +113,8 @@ fn build(manifest: &Path, target: &Path, more: &[&str]) -> anyhow::Result<PathBu
     Ok(target.join("release"))
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle of some values, of which there is at least one.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

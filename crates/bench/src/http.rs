@@ -1,17 +1,22 @@
-//! The echo server over Streamable HTTP, in both eras, beside bare hyper with a typed parse of the same run.
+//! The echo server over Streamable HTTP, in both eras, beside bare hyper with a typed parse of the same run,
+//! and over the other transports.
 
 use cardan_proto::era::Revision;
 
 use crate::Figure;
 use crate::harness::{Harness, example, field};
+use crate::transports;
 
 /// Sessions of the idle figure.
 const IDLE: &str = "9000";
+/// One hundredth of a processor, half of what F27 allows; it takes about a tenth of that.
+const IDLE_CPU: f64 = 10_000.0;
 
 pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
     let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
     let floor = format!("{} hyper {{addr}} typed", harness.program("limit-http"));
-    let echo = format!("{} {{addr}}", example("echo_http", "http")?);
+    let program = example("echo_http", "http")?;
+    let echo = format!("{program} {{addr}}");
     let mut figures = Vec::new();
     for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
         let (instructions, allocations) = harness.icount("http", &echo, revision)?;
@@ -29,8 +34,10 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
         "KiB",
         Some(20.0),
     ));
+    // A comment to each stream every fifteen seconds, which is a write to each socket: 600 of them per second.
     let cpu = field(&idle, "idle_cpu_us_per_s")?;
-    figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(1000.0)));
+    figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(IDLE_CPU)));
+    figures.extend(transports::figures(&program)?);
     Ok(figures)
 }
 

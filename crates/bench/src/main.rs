@@ -1,7 +1,8 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core` or `cargo xtask bench http`
+//! `cargo xtask bench core` or `cargo xtask bench http`. The soak is here too, `cargo xtask soak`: does the server
+//! hold under load?
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
 
@@ -9,8 +10,11 @@ mod allocations;
 mod crates;
 mod harness;
 mod http;
+mod raw;
 mod scan;
+mod soak;
 mod stdio;
+mod transports;
 
 use std::process::ExitCode;
 
@@ -35,17 +39,24 @@ impl Figure {
 
 fn main() -> anyhow::Result<ExitCode> {
     let what = std::env::args().nth(1).unwrap_or_else(|| "core".to_owned());
+    match &*what {
+        "soak" => return soak::run(std::env::args().skip(2)),
+        "soak-server" => return soak::serve().map(|()| ExitCode::SUCCESS),
+        _ => {}
+    }
     let figures = match &*what {
         "core" => core()?,
         "http" => http::figures()?,
-        _ => anyhow::bail!("unknown bench {what}; there are: core, http"),
+        _ => anyhow::bail!("unknown bench {what}; there are: core, http, soak"),
     };
     println!("| figure | value | budget | |");
     println!("|---|--:|--:|---|");
     for figure in &figures {
         let budget = figure.budget.map_or_else(String::new, |budget| format!("{budget} {}", figure.unit));
         let verdict = if figure.holds() { "" } else { "over" };
-        println!("| {} | {:.1} {} | {budget} | {verdict} |", figure.what, figure.value, figure.unit);
+        // Ratios lie close to one.
+        let digits = if figure.unit == "times" { 2 } else { 1 };
+        println!("| {} | {:.digits$} {} | {budget} | {verdict} |", figure.what, figure.value, figure.unit);
     }
     let over = figures.iter().filter(|figure| !figure.holds()).count();
     println!("{} passed, {over} failed", figures.len() - over);
