@@ -114,6 +114,7 @@ impl CloseCode {
         match (cause, role) {
             // The peer said it first, or takes nothing any more.
             (Cause::ClosedByPeer | Cause::Closed { .. } | Cause::Io(_) | Cause::Stalled, _) => None,
+            (Cause::Unreachable(_), _) => None,
             (Cause::ClosedByUs(_), Role::Client) | (Cause::OpenRefused(_), _) => Some(Self::Normal),
             (Cause::ClosedByUs(_), Role::Server) => Some(Self::GoingAway),
             (Cause::Exited { .. }, _) => Some(Self::Internal),

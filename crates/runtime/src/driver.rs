@@ -165,6 +165,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         while let Some(wish) = wishes.pop_front() {
             match wish {
                 Wish::Command(command) => self.local(command),
+                Wish::End(cause) => self.end(cause),
                 Wish::Call(..) if self.phase != Phase::Running => refuse(wish, gone()),
                 Wish::Call(..) if self.backlog_bytes() >= self.config.limits.outbox_bytes => {
                     refuse(wish, Outcome::Refused(Refusal::Backlog));

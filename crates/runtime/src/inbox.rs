@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 
-use cardan_proto::session::event::{Command, Ticket};
+use cardan_proto::session::event::{Cause, Command, Ticket};
 
 use crate::peer::CallSlot;
 use crate::witness::{Report, Witness};
@@ -16,6 +16,8 @@ pub(crate) enum Wish {
     Command(Command),
     /// A call or listen; its outcome goes to the slot.
     Call(Command, Ticket, Arc<CallSlot>),
+    /// The end of the link, now.
+    End(Cause),
 }
 
 impl Wish {
@@ -24,6 +26,7 @@ impl Wish {
     fn is_bounded(&self) -> bool {
         match self {
             Self::Call(..) => true,
+            Self::End(_) => false,
             Self::Command(command) => {
                 matches!(
                     command,

@@ -66,6 +66,13 @@ impl Peer {
         self.inbox.command(Command::Close { reason: reason.into() });
     }
 
+    /// Ends the link at once, for `cause`: it is what every call in progress is told. For who has reason to
+    /// believe that nobody is there any more.
+    pub fn end(&self, cause: Cause) {
+        // A driver that has left needs no telling.
+        let _ = self.inbox.put(Wish::End(cause));
+    }
+
     /// What is known of the process on the other side: nothing, unless it is a child of ours.
     #[must_use]
     pub fn report(&self) -> Report {

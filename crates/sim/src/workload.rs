@@ -204,6 +204,7 @@ fn new_call(ticket: Ticket, method: Method, rng: &mut Rng) -> NewCall {
         idle: some_time(rng),
         total: some_time(rng),
         progress: rng.pick(&[Wanted::Yes, Wanted::No]),
+        ..CallOptions::default()
     };
     NewCall { ticket, method, params: params.map(Bytes::from), options }
 }

@@ -193,6 +193,20 @@ pub struct CallOptions {
     pub total: Option<Duration>,
     /// Ask for progress notes.
     pub progress: Wanted,
+    /// May it be sent again when the link is lost? Of interest where connections are kept; a session sends once.
+    pub repeat: Repeat,
+}
+
+/// Whether a call may be sent a second time when nobody knows what became of the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeat {
+    /// If its method has no effects, or the tool was listed as read-only or idempotent.
+    #[default]
+    IfSafe,
+    /// Yes: whoever calls knows that a second time does no harm.
+    Always,
+    /// No.
+    Never,
 }
 
 /// Whether something is wanted.

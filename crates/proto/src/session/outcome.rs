@@ -173,6 +173,8 @@ pub enum Cause {
         /// Its last words on stderr.
         stderr: Box<str>,
     },
+    /// No link could be made.
+    Unreachable(Box<str>),
     /// Reading or writing failed.
     Io(Box<str>),
     /// An HTTP exchange failed.
@@ -207,6 +209,7 @@ impl fmt::Display for Cause {
             Self::Exited { status, stderr } => {
                 write!(f, "the server's process ended ({status}); its last words: {}", stderr.trim_end())
             }
+            Self::Unreachable(why) => write!(f, "no link could be made: {why}"),
             Self::Io(error) => write!(f, "link failed: {error}"),
             Self::Http(failure) => failure.fmt(f),
             Self::Stalled => f.write_str("the peer does not take our bytes"),

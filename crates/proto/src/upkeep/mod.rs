@@ -200,6 +200,12 @@ impl Upkeep {
         self.link
     }
 
+    /// Was it closed by us, or is it about to be?
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing | Phase::Over)
+    }
+
     /// What to do next.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
