@@ -108,6 +108,13 @@ impl Cache {
         });
     }
 
+    /// Changes may have gone unnoticed: everything is stale.
+    pub(crate) fn clear(&self) {
+        let mut entries = self.lock();
+        self.changes.fetch_add(1, Ordering::Release);
+        entries.clear();
+    }
+
     /// A cursor that the server no longer takes: all pages of the list are stale.
     pub(crate) fn forget(&self, list: &Method) {
         self.lock().retain(|(method, _), _| method != list);

@@ -43,6 +43,8 @@ pub struct Connector {
     dialect: Dialect,
     limits: Limits,
     secrets: Redactor,
+    /// What is kept from one link to the next; nothing: each begins anew.
+    cache: Option<Arc<Cache>>,
 }
 
 /// Sees everything that happens on the link. Must not block.
@@ -61,6 +63,7 @@ impl Connector {
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),
+            cache: None,
         }
     }
 
@@ -132,16 +135,39 @@ impl Connector {
             Ok(client) => return Ok(client),
             Err(failure) => failure,
         };
+        let again = self.second(choice, failure)?;
+        let link = dial().await.map_err(ConnectError::Link)?;
+        self.open(link, again).await.map_err(Into::into)
+    }
+
+    /// The same for a `dial` whose futures borrow nothing, so that the whole can be sent between threads.
+    pub(crate) async fn connect_owned<L, E, F>(self, dial: impl Fn() -> F) -> Result<Client, ConnectError<E>>
+    where
+        L: Link + Unpin,
+        F: Future<Output = Result<L, E>>,
+    {
+        let choice = self.remembered();
+        let link = dial().await.map_err(ConnectError::Link)?;
+        let failure = match self.open(link, choice).await {
+            Ok(client) => return Ok(client),
+            Err(failure) => failure,
+        };
+        let again = self.second(choice, failure)?;
+        let link = dial().await.map_err(ConnectError::Link)?;
+        self.open(link, again).await.map_err(Into::into)
+    }
+
+    /// Whether a second link may fare better, and how it is opened.
+    fn second(&self, choice: EraChoice, failure: Failure) -> Result<EraChoice, Failure> {
         let again = match (choice, failure.state) {
             // It died while it was probed.
             (EraChoice::Auto, State::Probing) if is_death(&failure.cause) => EraChoice::Legacy,
             // What we remembered is not true any more.
             (EraChoice::Legacy, _) if self.era == EraChoice::Auto => EraChoice::Auto,
-            _ => return Err(failure.into()),
+            _ => return Err(failure),
         };
         self.forget();
-        let link = dial().await.map_err(ConnectError::Link)?;
-        self.open(link, again).await.map_err(Into::into)
+        Ok(again)
     }
 
     /// Connects over one link that is there already.
@@ -153,11 +179,12 @@ impl Connector {
     }
 
     async fn open<L: Link + Unpin>(&self, link: L, era: EraChoice) -> Result<Client, Failure> {
+        let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(self.limits.cache_entries)));
         let (told, mut news) = watch::channel(News::default());
         let service = Arc::new(Side {
             answerers: self.answerers.clone(),
             observer: self.observer.clone(),
-            cache: Arc::new(Cache::new(self.limits.cache_entries)),
+            cache,
             told,
             findings: Mutex::new(Vec::new()),
             limits: self.limits.clone(),
@@ -190,6 +217,29 @@ impl Connector {
         self.note_era(settled.revision.era());
         let (cache, answerers) = (Arc::clone(&service.cache), self.answerers.clone());
         Ok(Client::new(peer, driving, settled, cache, config, answerers, news))
+    }
+
+    /// The same, seen by one more observer, with results that outlive the link.
+    pub(crate) fn kept(&self, cache: Arc<Cache>, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        let first = self.observer.clone();
+        let both = move |event: &Event| {
+            observer(event);
+            if let Some(first) = &first {
+                first(event);
+            }
+        };
+        Self { observer: Some(Arc::new(both)), cache: Some(cache), ..self.clone() }
+    }
+
+    /// The same, remembering the era from one link to the next if nobody else does.
+    pub(crate) fn with_memory(mut self) -> Self {
+        self.memory.get_or_insert_with(|| (Arc::default(), "this one".into()));
+        self
+    }
+
+    /// What does not come from a link.
+    pub(crate) fn parts(&self) -> (Arc<Config>, Answerers, Option<Observer>) {
+        (Arc::new(self.config(self.era)), self.answerers.clone(), self.observer.clone())
     }
 
     fn config(&self, era: EraChoice) -> Config {

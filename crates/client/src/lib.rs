@@ -1,6 +1,8 @@
 //! Clients: typed methods over any link, the same in both eras.
 //!
 //! * [`Client`] and its [`Connector`]: connect, settle the era, call.
+//! * [`Caller`]: everything that can be called.
+//! * [`Managed`]: a connection that is made again when it is lost; the same calls, whichever link there is.
 //! * [`Call`]: one call in progress; await it, watch it, cancel it.
 //! * [`ToolTask`]: a call that the server made a task; look, wait, cancel.
 //! * [`Answerers`]: what the client answers when it is asked.
@@ -9,11 +11,13 @@
 mod asks;
 mod cache;
 mod call;
+mod caller;
 mod client;
 mod connect;
 mod driving;
 mod eras;
 mod error;
+mod managed;
 mod pages;
 #[cfg(feature = "schema")]
 mod schemas;
@@ -22,9 +26,11 @@ mod task;
 
 pub use asks::{Answerers, Urls};
 pub use call::{Call, Listen};
+pub use caller::Caller;
 pub use client::{Client, ServerInfo};
 pub use connect::Connector;
 pub use eras::Eras;
 pub use error::{CallError, ConnectError, Settled, words};
+pub use managed::{Managed, Reaching, Watcher, Way, way};
 pub use pages::{Page, Pages};
 pub use task::{Started, TaskOptions, ToolTask};

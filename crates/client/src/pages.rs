@@ -15,7 +15,7 @@ use cardan_proto::model::{
 use cardan_proto::session::event::CallOptions;
 use serde::de::DeserializeOwned;
 
-use crate::client::{Client, decode, encode};
+use crate::caller::{Caller, decode, encode};
 use crate::error::CallError;
 
 /// One page of a list.
@@ -60,7 +60,7 @@ page!(ListTasksResult, Task, tasks);
 /// The pages of one list, fetched one by one.
 #[derive(Debug)]
 pub struct Pages<'a, P> {
-    client: &'a Client,
+    client: &'a Caller,
     method: Method,
     at: At,
     seen: HashSet<String>,
@@ -76,7 +76,7 @@ enum At {
 }
 
 impl<'a, P: Page> Pages<'a, P> {
-    pub(crate) fn new(client: &'a Client, method: Method) -> Self {
+    pub(crate) fn new(client: &'a Caller, method: Method) -> Self {
         Self { client, method, at: At::Start, seen: HashSet::new(), page: PhantomData }
     }
 

@@ -9,7 +9,7 @@ use cardan_proto::session::event::CallOptions;
 use cardan_schema::Validator;
 use serde::Serialize;
 
-use crate::client::Client;
+use crate::caller::Caller;
 use crate::error::CallError;
 
 /// What was listed last, by name of the tool.
@@ -69,7 +69,7 @@ impl Schemas {
     }
 }
 
-impl Client {
+impl Caller {
     /// Calls a tool and checks its structured result against the output schema that was listed last.
     /// Tools are listed first if this one is not known. What cannot be checked is not called.
     pub async fn checked_call_tool(

@@ -12,10 +12,10 @@ use cardan_proto::model::{ListResourcesResult, Resource};
 use cardan_proto::session::event::CallOptions;
 use orion::hazardous::hash::sha2::sha256::Sha256;
 
-use crate::client::{Client, decode, encode};
+use crate::caller::{Caller, decode, encode};
 use crate::error::CallError;
 
-impl Client {
+impl Caller {
     /// All skills of all pages. None of their files is read.
     pub async fn all_skills(&self) -> Result<Vec<SkillEntry>, CallError> {
         self.pages::<ListSkillsResult>(Method::SkillsList).all().await

@@ -22,8 +22,9 @@ use cardan_proto::session::event::{Ask, CallOptions, Delivery, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::client::{Client, decode, encode};
-use crate::error::CallError;
+use crate::caller::{Caller, decode, encode};
+use crate::client::ServerInfo;
+use crate::error::{CallError, Settled};
 
 /// What a caller wishes of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,13 +58,13 @@ impl Started<'_> {
 /// again.
 #[derive(Debug)]
 pub struct ToolTask<'a> {
-    client: &'a Client,
+    client: &'a Caller,
     task: Task,
     /// Names of asks that were answered. A look may still show them for a while.
     answered: HashSet<String>,
 }
 
-impl Client {
+impl Caller {
     /// Calls a tool as a task where the tool and the server allow it, and plainly otherwise. In the older
     /// design only the list of tools says what a tool allows, so it is fetched if this one is not known.
     pub async fn call_tool_task(
@@ -76,10 +77,11 @@ impl Client {
         let arguments =
             RawObject::try_from(raw).map_err(|flaw| CallError::Shape(format!("arguments: {flaw}")))?;
         let mut params = CallToolParams::new(name, Some(arguments));
-        match gates(self.settled().revision).tasks {
+        let settled = self.session().await?;
+        match gates(settled.revision).tasks {
             Tasks::Absent => {}
             Tasks::Core => {
-                if self.offers_tool_tasks() && self.support_of(name).await? != TaskSupport::Forbidden {
+                if offers_tool_tasks(&settled) && self.support_of(name).await? != TaskSupport::Forbidden {
                     let ttl = options.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
                     params.task = Some(TaskMetadata { ttl });
                 }
@@ -113,16 +115,12 @@ impl Client {
 
     /// All tasks of all pages: 2025-11-25, and only where the server lists them.
     pub async fn all_tasks(&self) -> Result<Vec<Task>, CallError> {
-        let lists = self.server().capabilities.tasks.is_some_and(|tasks| tasks.list.is_some());
-        if gates(self.settled().revision).tasks == Tasks::Core && !lists {
+        let settled = self.session().await?;
+        let lists = ServerInfo::of(&settled).capabilities.tasks.is_some_and(|tasks| tasks.list.is_some());
+        if gates(settled.revision).tasks == Tasks::Core && !lists {
             return Err(CallError::Refused(Refusal::Capability("tasks.list")));
         }
         self.pages::<ListTasksResult>(Method::TasksList).all().await
-    }
-
-    /// May calls of tools be tasks, in the older design?
-    fn offers_tool_tasks(&self) -> bool {
-        self.server().capabilities.tasks.is_some_and(|tasks| tasks.covers(&Method::ToolsCall))
     }
 
     async fn support_of(&self, tool: &str) -> Result<TaskSupport, CallError> {
@@ -142,12 +140,13 @@ impl Client {
         Meta::default().with(cardan_proto::model::meta::key::CLIENT_CAPABILITIES, capabilities)
     }
 
-    fn task_meta(&self) -> Option<Meta> {
-        (gates(self.settled().revision).tasks == Tasks::Extension).then(|| self.declaring())
+    async fn task_meta(&self) -> Result<Option<Meta>, CallError> {
+        let tasks = gates(self.session().await?.revision).tasks;
+        Ok((tasks == Tasks::Extension).then(|| self.declaring()))
     }
 
     async fn about(&self, method: Method, id: &str) -> Result<Bytes, CallError> {
-        let params = encode(&TaskParams { task_id: id.to_owned(), meta: self.task_meta() })?;
+        let params = encode(&TaskParams { task_id: id.to_owned(), meta: self.task_meta().await? })?;
         // Fetching a result waits for the work, and the work has no deadline of ours.
         let options = match method {
             Method::TasksResult => {
@@ -186,8 +185,8 @@ impl ToolTask<'_> {
     /// Looks at it again and again, as often as the server wants, until it has ended; answers what it asks.
     /// No note of the server's is needed for that.
     pub async fn wait(&mut self) -> Result<CallToolResult, CallError> {
-        let core = gates(self.client.settled().revision).tasks == Tasks::Core;
         loop {
+            let core = gates(self.client.session().await?.revision).tasks == Tasks::Core;
             match (&self.task.status, core) {
                 // The older design asks while the result is fetched.
                 (TaskStatus::Completed | TaskStatus::Failed | TaskStatus::InputRequired, true) => {
@@ -259,12 +258,18 @@ impl ToolTask<'_> {
             return Ok(());
         }
         let names: Vec<_> = responses.0.keys().cloned().collect();
-        let (task_id, meta) = (self.id().to_owned(), self.client.task_meta());
+        let (task_id, meta) = (self.id().to_owned(), self.client.task_meta().await?);
         let params = encode(&UpdateTaskParams { task_id, input_responses: responses, meta })?;
         self.client.raw(Method::TasksUpdate, Some(params), CallOptions::default()).await?;
         self.answered.extend(names);
         Ok(())
     }
+}
+
+/// May calls of tools be tasks, in the older design?
+fn offers_tool_tasks(settled: &Settled) -> bool {
+    let tasks = ServerInfo::of(settled).capabilities.tasks;
+    tasks.is_some_and(|tasks| tasks.covers(&Method::ToolsCall))
 }
 
 /// An ask as our answerers know it.

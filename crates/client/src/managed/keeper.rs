@@ -1,0 +1,249 @@
+//! The task that keeps a connection: it does what the upkeep wants, and tells it what came of it.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use cardan_proto::method::Method;
+use cardan_proto::model::{ListPromptsResult, ListResourcesResult, ListToolsResult};
+use cardan_proto::session::event::{CallOptions, Cause, Outcome};
+use cardan_proto::upkeep::condition::Condition;
+use cardan_proto::upkeep::{Input, LinkNumber, Output};
+use cardan_runtime::peer::CallHandle;
+use tokio::time::Sleep;
+
+use super::hearing::{Ears, Heard};
+use super::kept::Kept;
+use super::way::{Reaching, Way};
+use crate::caller::{Caller, ping};
+use crate::client::Client;
+use crate::connect::Connector;
+
+/// Keeps one connection until it is closed by us. Dropping it ends the link at once.
+pub(super) struct Keeper {
+    kept: Arc<Kept>,
+    caller: Arc<Caller>,
+    connector: Connector,
+    way: Arc<dyn Way>,
+    reaching: Option<(LinkNumber, Reaching)>,
+    client: Option<(LinkNumber, Client)>,
+    probe: Option<(LinkNumber, Duration, CallHandle)>,
+    ears: Ears,
+    /// Lists that are fetched again.
+    listing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    timer: Pin<Box<Sleep>>,
+    /// What runs may finish until then; why the link ends.
+    draining: Option<(Pin<Box<Sleep>>, Cow<'static, str>)>,
+}
+
+/// What the keeper waits for.
+enum Woken {
+    Rung,
+    Reached(LinkNumber, Result<Client, Cause>),
+    Ended(LinkNumber, Cause),
+    Probed(LinkNumber, Option<Cause>),
+    Heard(LinkNumber, Heard),
+    Listed,
+    Drained,
+    Time,
+}
+
+impl Keeper {
+    pub(super) fn new(kept: Arc<Kept>, caller: Arc<Caller>, connector: Connector, way: Arc<dyn Way>) -> Self {
+        Self {
+            kept,
+            caller,
+            connector,
+            way,
+            reaching: None,
+            client: None,
+            probe: None,
+            ears: Ears::default(),
+            listing: None,
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            draining: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.kept.feed(Input::Connect);
+        loop {
+            while let Some(output) = self.kept.take_to_do() {
+                self.obey(output);
+            }
+            if self.kept.present().borrow().condition == Condition::CLOSED {
+                return;
+            }
+            let woken = std::future::poll_fn(|cx| self.poll(cx)).await;
+            self.woken(woken);
+        }
+    }
+
+    fn obey(&mut self, output: Output) {
+        match output {
+            Output::Dial { link, .. } => {
+                let kept = Arc::clone(&self.kept);
+                let observer = move |event: &_| kept.observe(link, event);
+                let connector = self.connector.kept(Arc::clone(&self.kept.cache), observer);
+                self.reaching = Some((link, self.way.reach(connector)));
+            }
+            Output::Abandon => {
+                if let Some((link, reaching)) = self.reaching.take() {
+                    drop(reaching);
+                    let cause = Cause::ClosedByUs("no longer wanted".into());
+                    self.kept.feed(Input::Failed { link, cause });
+                }
+            }
+            Output::Drain { reason } => {
+                self.kept.drain();
+                let grace = self.kept.limits.drain_timeout;
+                self.draining = Some((Box::pin(tokio::time::sleep(grace)), reason));
+            }
+            Output::End { cause } => {
+                if let Some((_, client)) = &self.client {
+                    client.peer().end(cause);
+                }
+            }
+            Output::Probe { link } => self.probe(link),
+            Output::Relisten => self.ears.relisten(self.client.as_ref().map(|(_, client)| client.peer())),
+            Output::Transition(_) => {}
+        }
+    }
+
+    fn probe(&mut self, link: LinkNumber) {
+        let Some((_, client)) = self.client.as_ref().filter(|(number, _)| *number == link) else { return };
+        let probe = &self.kept.policy.probe;
+        let bound = if self.kept.is_busy() { probe.busy_within } else { probe.within };
+        let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
+        let method = ping(client.settled().revision.era());
+        self.probe = Some((link, bound, client.peer().call(method, None, options)));
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
+        if self.kept.keeper.poll_rung(cx).is_ready() {
+            return Poll::Ready(Woken::Rung);
+        }
+        if let Some((link, reaching)) = &mut self.reaching
+            && let Poll::Ready(reached) = reaching.as_mut().poll(cx)
+        {
+            let link = *link;
+            self.reaching = None;
+            return Poll::Ready(Woken::Reached(link, reached));
+        }
+        if let Some((link, client)) = &mut self.client {
+            if let Poll::Ready(heard) = self.ears.poll(client.peer(), cx) {
+                return Poll::Ready(Woken::Heard(*link, heard));
+            }
+            if let Poll::Ready(cause) = std::pin::pin!(client.closed()).poll(cx) {
+                return Poll::Ready(Woken::Ended(*link, cause));
+            }
+        }
+        if let Some((grace, _)) = &mut self.draining
+            && (!self.kept.is_busy() || grace.as_mut().poll(cx).is_ready())
+        {
+            return Poll::Ready(Woken::Drained);
+        }
+        if let Some((link, bound, handle)) = &mut self.probe
+            && let Poll::Ready(outcome) = Pin::new(handle).poll(cx)
+        {
+            let woken = Woken::Probed(*link, trouble(outcome, *bound));
+            self.probe = None;
+            return Poll::Ready(woken);
+        }
+        if let Some(listing) = &mut self.listing
+            && listing.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Woken::Listed);
+        }
+        self.poll_time(cx)
+    }
+
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
+        let Some(deadline) = self.kept.deadline() else { return Poll::Pending };
+        if self.timer.deadline() != deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        self.timer.as_mut().poll(cx).map(|()| Woken::Time)
+    }
+
+    fn woken(&mut self, woken: Woken) {
+        match woken {
+            Woken::Rung => self.ears.sync(self.kept.ears()),
+            Woken::Reached(link, Ok(client)) => self.opened(link, client),
+            Woken::Reached(link, Err(cause)) => self.kept.feed(Input::Failed { link, cause }),
+            Woken::Ended(link, cause) => {
+                (self.client, self.probe, self.listing) = (None, None, None);
+                self.ears.lost();
+                self.kept.feed(Input::Lost { link, cause });
+            }
+            Woken::Probed(link, trouble) => self.kept.feed(Input::Probed { link, trouble }),
+            Woken::Heard(link, Heard::All { again }) => {
+                self.kept.feed(Input::Hearing { link });
+                if again {
+                    self.list_again();
+                }
+            }
+            Woken::Heard(link, Heard::Less) => self.kept.feed(Input::Deaf { link }),
+            Woken::Listed => self.listing = None,
+            Woken::Drained => {
+                if let (Some((_, reason)), Some((_, client))) = (self.draining.take(), &self.client) {
+                    client.peer().close(reason);
+                }
+            }
+            Woken::Time => self.kept.feed(Input::Tick),
+        }
+    }
+
+    /// What was in force before is in force again, then calls may follow.
+    fn opened(&mut self, link: LinkNumber, client: Client) {
+        let peer = client.peer();
+        if let Some(level) = self.kept.level() {
+            peer.set_level(level);
+        }
+        self.ears.sync(self.kept.ears());
+        self.ears.relisten(Some(peer));
+        if link > LinkNumber(1) {
+            self.list_again();
+        }
+        self.kept.install(peer.clone(), link, client.settled().clone());
+        self.client = Some((link, client));
+        self.kept.feed(Input::Opened { link });
+    }
+
+    /// Fetches the lists that someone fetched before. What differs is announced where lists are learned.
+    fn list_again(&mut self) {
+        let lists = self.kept.reconnected();
+        if lists.is_empty() {
+            return;
+        }
+        let caller = Arc::clone(&self.caller);
+        self.listing = Some(Box::pin(async move {
+            for list in lists {
+                // A list that cannot be fetched is compared when someone else fetches it.
+                let _ = match list {
+                    Method::ToolsList => caller.pages::<ListToolsResult>(list).all().await.map(drop),
+                    Method::PromptsList => caller.pages::<ListPromptsResult>(list).all().await.map(drop),
+                    _ => caller.pages::<ListResourcesResult>(list).all().await.map(drop),
+                };
+            }
+        }));
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.kept.over();
+    }
+}
+
+/// What an unanswered probe says about the link. Any answer is a sign of life, and so are other bytes.
+fn trouble(outcome: Outcome, bound: Duration) -> Option<Cause> {
+    match outcome {
+        Outcome::TimedOut { seen_bytes: 0, .. } => Some(Cause::Silent(bound)),
+        Outcome::Lost { cause, .. } => Some(cause),
+        _ => None,
+    }
+}

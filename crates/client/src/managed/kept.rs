@@ -1,0 +1,412 @@
+//! What all who use a kept connection share: the link there is, how things stand, and what is to outlive links.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::moment::Moment;
+use cardan_proto::session::event::{
+    CallOptions, Cause, Change, Delivery, Event, Interest, LogLevel, Outcome, Refusal,
+};
+use cardan_proto::session::state::State;
+use cardan_proto::upkeep::condition::{Condition, Transition};
+use cardan_proto::upkeep::policy::{Policy, Unconnected};
+use cardan_proto::upkeep::{Input, LinkNumber, Output, Upkeep};
+use cardan_runtime::peer::Peer;
+use cardan_runtime::witness::Report;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::bell::Bell;
+use super::board::{Board, Watcher};
+use super::catalog::Catalog;
+use super::ear::Ear;
+use super::resend::KeptCall;
+use crate::cache::Cache;
+use crate::connect::Observer;
+use crate::error::{CallError, Settled};
+
+/// The shared part of a kept connection.
+pub(crate) struct Kept {
+    /// Looked at by every call, so it has a lock of its own.
+    current: Mutex<Current>,
+    /// Calls in progress, sent or waiting.
+    flying: AtomicUsize,
+    /// Someone waits for the last of them.
+    draining: AtomicBool,
+    upkeep: Mutex<Work>,
+    present: watch::Sender<Present>,
+    catalog: Mutex<Catalog>,
+    standing: Mutex<Standing>,
+    transitions: Arc<Board<Transition>>,
+    notes: Arc<Board<Event>>,
+    pub(super) keeper: Arc<Bell>,
+    pub(super) cache: Arc<Cache>,
+    pub(super) policy: Policy,
+    pub(super) limits: Limits,
+    observer: Option<Observer>,
+    start: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    live: Option<(Peer, LinkNumber)>,
+    /// Whose last words may still be of interest.
+    last: Option<Peer>,
+}
+
+/// The machine, and what it wants that the keeper has not done yet.
+#[derive(Debug)]
+struct Work {
+    upkeep: Upkeep,
+    to_do: VecDeque<Output>,
+}
+
+/// What is to be in force on every link.
+#[derive(Debug, Default)]
+struct Standing {
+    level: Option<LogLevel>,
+    ears: Vec<Arc<Ear>>,
+}
+
+/// How things stand, for who waits.
+#[derive(Debug, Clone)]
+pub(super) struct Present {
+    pub(super) condition: Condition,
+    pub(super) closing: bool,
+    /// Why there was no link last.
+    cause: Option<Cause>,
+    pub(super) settled: Option<Settled>,
+    /// Counts answered probes: a link that was doubted is good.
+    trust: u64,
+}
+
+/// How a call left the link it was on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubt {
+    link: LinkNumber,
+    trust: u64,
+}
+
+impl Kept {
+    pub(super) fn new(
+        policy: Policy,
+        limits: &Limits,
+        cache: Arc<Cache>,
+        observer: Option<Observer>,
+        seed: u64,
+    ) -> Self {
+        let upkeep = Upkeep::new(policy.clone(), seed);
+        let present =
+            Present { condition: upkeep.condition(), closing: false, cause: None, settled: None, trust: 0 };
+        Self {
+            current: Mutex::default(),
+            flying: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            upkeep: Mutex::new(Work { upkeep, to_do: VecDeque::new() }),
+            present: watch::Sender::new(present),
+            catalog: Mutex::new(Catalog::new(limits.tools_remembered)),
+            standing: Mutex::default(),
+            transitions: Board::new(limits.notes_queued),
+            notes: Board::new(limits.notes_queued),
+            keeper: Arc::new(Bell::default()),
+            cache,
+            policy,
+            limits: limits.clone(),
+            observer,
+            start: Instant::now(),
+        }
+    }
+
+    /// Makes a call over the link there is, or over the next one.
+    pub(crate) fn call(
+        kept: &Arc<Self>,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+    ) -> KeptCall {
+        kept.flying.fetch_add(1, Ordering::SeqCst);
+        KeptCall::new(Arc::clone(kept), method, params, options)
+    }
+
+    /// A call has its outcome, or nobody wants it any more.
+    pub(super) fn landed(&self) {
+        if self.flying.fetch_sub(1, Ordering::SeqCst) == 1 && self.draining.load(Ordering::SeqCst) {
+            self.keeper.ring();
+        }
+    }
+
+    /// From now on the keeper hears of the last call in progress.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Is a call in progress?
+    pub(super) fn is_busy(&self) -> bool {
+        self.flying.load(Ordering::SeqCst) > 0
+    }
+
+    /// The link there is.
+    pub(crate) fn current(&self) -> Option<(Peer, LinkNumber)> {
+        lock(&self.current).live.clone()
+    }
+
+    pub(super) fn install(&self, peer: Peer, link: LinkNumber, settled: Settled) {
+        *lock(&self.current) = Current { live: Some((peer.clone(), link)), last: Some(peer) };
+        self.present.send_modify(|present| present.settled = Some(settled));
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let last = lock(&self.current).last.clone();
+        last.map(|peer| peer.report()).unwrap_or_default()
+    }
+
+    /// Takes in what happened, tells whoever watches, and leaves the rest to the keeper.
+    pub(super) fn feed(&self, input: Input) {
+        let now = self.now();
+        let mut work = lock(&self.upkeep);
+        let answered = matches!(input, Input::Probed { trouble: None, .. });
+        work.upkeep.handle(now, input);
+        while let Some(output) = work.upkeep.poll() {
+            match output {
+                Output::Transition(transition) => self.tell(transition),
+                other => work.to_do.push_back(other),
+            }
+        }
+        let (condition, closing) = (work.upkeep.condition(), work.upkeep.is_closing());
+        self.present.send_if_modified(|present| {
+            let news = answered || present.condition != condition || present.closing != closing;
+            present.trust += u64::from(answered);
+            (present.condition, present.closing) = (condition, closing);
+            news
+        });
+        drop(work);
+        self.keeper.ring();
+    }
+
+    fn tell(&self, transition: Transition) {
+        // A new handshake on the same link is worth waiting for there.
+        let stays = transition.to.is_up() || transition.to == Condition::Session(State::Initializing);
+        if !stays {
+            lock(&self.current).live = None;
+        }
+        if let Some(cause) = &transition.cause {
+            self.present.send_modify(|present| present.cause = Some(cause.clone()));
+        }
+        self.transitions.put(transition);
+    }
+
+    /// What the keeper is to do.
+    pub(super) fn take_to_do(&self) -> Option<Output> {
+        lock(&self.upkeep).to_do.pop_front()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        lock(&self.upkeep).upkeep.deadline().map(|deadline| self.start + deadline.elapsed())
+    }
+
+    fn now(&self) -> Moment {
+        Moment::after(self.start.elapsed())
+    }
+
+    /// What one link tells beside the outcomes of calls.
+    pub(super) fn observe(&self, link: LinkNumber, event: &Event) {
+        match event {
+            Event::State(change) => {
+                self.feed(Input::Session { link, state: change.to, cause: change.cause.clone() });
+            }
+            Event::Changed { .. } | Event::Noted(_) | Event::Logged { .. } => self.notes.put(event.clone()),
+            _ => {}
+        }
+    }
+
+    pub(super) fn present(&self) -> watch::Receiver<Present> {
+        self.present.subscribe()
+    }
+
+    pub(super) fn transitions(&self) -> Watcher<Transition> {
+        self.transitions.watch()
+    }
+
+    pub(super) fn notes(&self) -> Watcher<Event> {
+        self.notes.watch()
+    }
+
+    /// A call did not end well on a link that may be in order all the same: someone looks after it.
+    pub(super) fn doubt(&self, link: LinkNumber) -> Doubt {
+        let trust = self.present.borrow().trust;
+        self.feed(Input::Doubted { link });
+        Doubt { link, trust }
+    }
+
+    /// A link that is good for a call: another than the doubted one, or that one once the doubt is settled.
+    /// Nothing: there will not be one soon, and this is why.
+    pub(super) async fn link(&self, doubt: Option<Doubt>) -> Result<(Peer, LinkNumber), Option<Cause>> {
+        let mut present = self.present();
+        loop {
+            let trust = {
+                let present = present.borrow_and_update();
+                let hopeless = matches!(present.condition, Condition::Suspended { .. }) || present.closing;
+                let absent = !present.condition.is_up() && self.policy.unconnected == Unconnected::Fail;
+                if hopeless || absent {
+                    return Err(present.cause.clone());
+                }
+                present.trust
+            };
+            if let Some((peer, link)) = self.current()
+                && doubt.is_none_or(|doubt| doubt.link != link || doubt.trust != trust)
+            {
+                return Ok((peer, link));
+            }
+            if present.changed().await.is_err() {
+                return Err(None);
+            }
+        }
+    }
+
+    /// What the session settled on, once there is one.
+    pub(super) async fn reachable(&self) -> Result<Settled, Option<Cause>> {
+        let mut present = self.present();
+        loop {
+            {
+                let present = present.borrow_and_update();
+                match (&present.settled, present.condition) {
+                    (Some(settled), condition) if condition.is_up() => return Ok(settled.clone()),
+                    (_, Condition::Suspended { .. }) => return Err(present.cause.clone()),
+                    _ if present.closing => return Err(present.cause.clone()),
+                    _ => {}
+                }
+            }
+            if present.changed().await.is_err() {
+                return Err(None);
+            }
+        }
+    }
+
+    /// Why there was no link last.
+    pub(super) fn last_cause(&self) -> Option<Cause> {
+        self.present.borrow().cause.clone()
+    }
+
+    /// What the session settled on, once there is one, within the usual time of a call.
+    pub(crate) async fn session(&self) -> Result<Settled, CallError> {
+        let waited = tokio::time::timeout(self.limits.call_idle_timeout, self.link(None)).await;
+        let cause = match waited {
+            Ok(Ok(_)) => None,
+            Ok(Err(cause)) => cause,
+            Err(_) => self.last_cause().or(Some(Cause::OpenTimeout)),
+        };
+        let settled = self.present.borrow().settled.clone();
+        match (cause, settled) {
+            (None, Some(settled)) => Ok(settled),
+            (cause, _) => Err(unconnected(cause, || self.report())),
+        }
+    }
+
+    pub(crate) fn listen(&self, interest: Interest) -> Arc<Ear> {
+        let ear = Arc::new(Ear::new(interest, self.limits.notes_queued, Arc::clone(&self.keeper)));
+        if self.present.borrow().closing {
+            ear.end(lost(None));
+        } else {
+            lock(&self.standing).ears.push(Arc::clone(&ear));
+            self.keeper.ring();
+        }
+        ear
+    }
+
+    /// All that listen. Those that were left are forgotten.
+    pub(super) fn ears(&self) -> Vec<Arc<Ear>> {
+        let mut standing = lock(&self.standing);
+        standing.ears.retain(|ear| !ear.is_over());
+        standing.ears.clone()
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        lock(&self.standing).level = Some(level);
+        if let Some((peer, _)) = self.current() {
+            peer.set_level(level);
+        }
+    }
+
+    pub(super) fn level(&self) -> Option<LogLevel> {
+        lock(&self.standing).level
+    }
+
+    /// A list was fetched. If it is not what it was before the last reconnect, that is told like a note of
+    /// the server's.
+    pub(crate) fn learn(&self, method: &Method, params: Option<&Bytes>, result: &[u8]) {
+        let change = lock(&self.catalog).learn(method, params.map(AsRef::as_ref), result);
+        if let Some(change) = change {
+            self.announce(change);
+        }
+    }
+
+    fn announce(&self, change: Change) {
+        self.cache.changed(&change);
+        for ear in self.ears() {
+            ear.told(&change);
+        }
+        let event = Event::Changed { ticket: None, change };
+        if let Some(observer) = &self.observer {
+            observer(&event);
+        }
+        self.notes.put(event);
+    }
+
+    /// There is a new link: which lists to look at again.
+    pub(super) fn reconnected(&self) -> Vec<Method> {
+        self.cache.clear();
+        lock(&self.catalog).reconnected()
+    }
+
+    pub(super) fn is_repeatable(&self, method: &Method, params: Option<&Bytes>) -> bool {
+        match method {
+            Method::ToolsCall => lock(&self.catalog).is_repeatable(params.map(AsRef::as_ref)),
+            method => method.is_safe_to_repeat(),
+        }
+    }
+
+    /// Nobody keeps the connection any more: whoever waits is told.
+    pub(super) fn over(&self) {
+        lock(&self.current).live = None;
+        self.present.send_modify(|present| {
+            present.closing = true;
+            present.condition = Condition::CLOSED;
+        });
+        for ear in self.ears() {
+            ear.end(lost(None));
+        }
+        self.transitions.end();
+        self.notes.end();
+    }
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("condition", &self.present.borrow().condition).finish_non_exhaustive()
+    }
+}
+
+/// The outcome of what was not sent for want of a link.
+pub(super) fn lost(cause: Option<Cause>) -> Outcome {
+    match cause {
+        Some(cause) => Outcome::Lost { cause, delivery: Delivery::NotSent },
+        None => Outcome::Refused(Refusal::NotOpen),
+    }
+}
+
+/// The same, as an error.
+pub(super) fn unconnected(cause: Option<Cause>, report: impl FnOnce() -> Report) -> CallError {
+    match cause {
+        Some(cause) => CallError::Lost { cause, delivery: Delivery::NotSent, report: report() },
+        None => CallError::Refused(Refusal::NotOpen),
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic halfway through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

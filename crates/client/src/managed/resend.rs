@@ -1,0 +1,249 @@
+//! A call that outlives its link, where that does no harm.
+//!
+//! ```text
+//!  no link ──▶ waiting ──▶ flying ──▶ settled
+//!                 ▲           │ lost: never sent, or safe to repeat and not repeated yet
+//!                 └───────────┘
+//! ```
+//!
+//! All within the deadlines that the call has: a second try extends none of them, and a call that timed out is
+//! never tried again.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{
+    CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached,
+};
+use cardan_proto::upkeep::LinkNumber;
+use cardan_runtime::peer::{CallHandle, Happening, Peer};
+use cardan_runtime::witness::Report;
+use tokio::time::Instant;
+
+use super::kept::{Doubt, Kept, lock, lost};
+
+/// One call over whatever links there are. Dropping it gives it up.
+pub(crate) struct KeptCall {
+    kept: Arc<Kept>,
+    method: Method,
+    params: Option<Bytes>,
+    options: CallOptions,
+    begun: Instant,
+    stage: Stage,
+    /// How often it was tried again although it was never sent.
+    resends: u32,
+    /// How it ended on an earlier link, where that matters.
+    before: Option<Outcome>,
+    given_up: Mutex<GivenUp>,
+}
+
+enum Stage {
+    Flying(CallHandle, LinkNumber),
+    Waiting(Waiting),
+    Over(Outcome),
+}
+
+/// For a link; or the reason why there is none, if there is one.
+type Waiting = Pin<Box<dyn Future<Output = Result<(Peer, LinkNumber), Option<Cause>>> + Send + Sync>>;
+
+#[derive(Debug, Default)]
+struct GivenUp {
+    reason: Option<Cow<'static, str>>,
+    waker: Option<Waker>,
+}
+
+impl KeptCall {
+    pub(super) fn new(kept: Arc<Kept>, method: Method, params: Option<Bytes>, options: CallOptions) -> Self {
+        let begun = Instant::now();
+        let stage = match kept.current() {
+            Some((peer, link)) => Stage::Flying(peer.call(method.clone(), params.clone(), options), link),
+            None => Stage::Waiting(wait(&kept, None, patience(&kept, options, begun))),
+        };
+        let (resends, before, given_up) = (0, None, Mutex::default());
+        Self { kept, method, params, options, begun, stage, resends, before, given_up }
+    }
+
+    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            let next = match &mut self.stage {
+                Stage::Over(outcome) => return Poll::Ready(outcome.clone()),
+                Stage::Flying(handle, link) => {
+                    let Poll::Ready(outcome) = Pin::new(handle).poll(cx) else { return Poll::Pending };
+                    let link = *link;
+                    self.landed(outcome, link)
+                }
+                Stage::Waiting(waiting) => {
+                    let mut given_up = lock(&self.given_up);
+                    if let Some(reason) = given_up.reason.take() {
+                        let delivery =
+                            if self.before.is_some() { Delivery::Unknown } else { Delivery::NotSent };
+                        Stage::Over(Outcome::Cancelled { reason, delivery })
+                    } else {
+                        given_up.waker = Some(cx.waker().clone());
+                        drop(given_up);
+                        let Poll::Ready(link) = waiting.as_mut().poll(cx) else { return Poll::Pending };
+                        self.go_on(link)
+                    }
+                }
+            };
+            if matches!(next, Stage::Over(_)) {
+                self.kept.landed();
+            }
+            self.stage = next;
+        }
+    }
+
+    /// The next thing that happens to it; nothing: it has ended.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Happening>> {
+        loop {
+            if let Stage::Flying(handle, _) = &mut self.stage {
+                match handle.poll_next(cx) {
+                    Poll::Ready(None) => {}
+                    other => return other,
+                }
+            }
+            match (self.poll_outcome(cx), &self.stage) {
+                (Poll::Ready(_), _) => return Poll::Ready(None),
+                // It was sent again: something may have happened to it already.
+                (Poll::Pending, Stage::Flying(..)) => {}
+                (Poll::Pending, _) => return Poll::Pending,
+            }
+        }
+    }
+
+    pub(crate) fn cancel(&self, reason: Cow<'static, str>) {
+        if let Stage::Flying(handle, _) = &self.stage {
+            return handle.cancel(reason);
+        }
+        let waker = {
+            let mut given_up = lock(&self.given_up);
+            given_up.reason = Some(reason);
+            given_up.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        match &self.stage {
+            Stage::Flying(handle, _) => handle.report(),
+            _ => self.kept.report(),
+        }
+    }
+
+    /// It came back from a link. Is that how it ends?
+    fn landed(&mut self, outcome: Outcome, link: LinkNumber) -> Stage {
+        let delivery = match &outcome {
+            Outcome::Lost { delivery, .. } => *delivery,
+            // The link was about to end.
+            Outcome::Refused(Refusal::NotOpen) => Delivery::NotSent,
+            Outcome::TimedOut { .. } => {
+                self.kept.doubt(link);
+                return Stage::Over(outcome);
+            }
+            _ => return Stage::Over(outcome),
+        };
+        let doubt = self.kept.doubt(link);
+        match delivery {
+            Delivery::NotSent if self.resends < self.kept.policy.resends => self.resends += 1,
+            Delivery::Sent | Delivery::Unknown if self.before.is_none() && self.may_repeat() => {
+                self.before = Some(outcome);
+            }
+            _ => return Stage::Over(self.before.take().unwrap_or(outcome)),
+        }
+        Stage::Waiting(wait(&self.kept, Some(doubt), patience(&self.kept, self.options, self.begun)))
+    }
+
+    /// There is a link, or there will be none in time.
+    fn go_on(&mut self, link: Result<(Peer, LinkNumber), Option<Cause>>) -> Stage {
+        let options = match total_left(&self.kept, self.options, self.begun) {
+            None => CallOptions { total: Some(Duration::ZERO), ..self.options },
+            Some(left) => CallOptions { total: Some(left), ..self.options },
+        };
+        let spent = options.total == Some(Duration::ZERO) && self.options.total != Some(Duration::ZERO);
+        match link {
+            Ok((peer, link)) if !spent => {
+                Stage::Flying(peer.call(self.method.clone(), self.params.clone(), options), link)
+            }
+            Ok(_) => Stage::Over(self.before.take().unwrap_or_else(|| self.timed_out())),
+            Err(cause) => {
+                let unsent = || cause.map_or_else(|| self.timed_out(), |cause| lost(Some(cause)));
+                let outcome = match &self.before {
+                    Some(before) => before.clone(),
+                    None => unsent(),
+                };
+                Stage::Over(outcome)
+            }
+        }
+    }
+
+    fn timed_out(&self) -> Outcome {
+        Outcome::TimedOut {
+            deadline: Deadline::Idle,
+            after: self.begun.elapsed(),
+            delivery: Delivery::NotSent,
+            stage: Reached::Queued,
+            seen_bytes: 0,
+        }
+    }
+
+    fn may_repeat(&self) -> bool {
+        match self.options.repeat {
+            Repeat::Always => true,
+            Repeat::Never => false,
+            Repeat::IfSafe => self.kept.is_repeatable(&self.method, self.params.as_ref()),
+        }
+    }
+}
+
+impl Drop for KeptCall {
+    fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Over(_)) {
+            self.kept.landed();
+        }
+    }
+}
+
+impl std::fmt::Debug for KeptCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptCall").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// Waits for a link, until then at the latest; no cause: until then there was none.
+fn wait(kept: &Arc<Kept>, doubt: Option<Doubt>, until: Option<Instant>) -> Waiting {
+    let kept = Arc::clone(kept);
+    Box::pin(async move {
+        match until {
+            None => kept.link(doubt).await,
+            Some(until) => match tokio::time::timeout_at(until, kept.link(doubt)).await {
+                Ok(link) => link,
+                Err(_) => Err(kept.last_cause()),
+            },
+        }
+    })
+}
+
+/// Until when a call may wait for a link: that is silence like any other.
+fn patience(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Instant> {
+    let idle = Some(options.idle.unwrap_or(kept.limits.call_idle_timeout)).filter(|idle| !idle.is_zero());
+    let idle = idle.and_then(|idle| Instant::now().checked_add(idle));
+    let total = total(kept, options).and_then(|total| begun.checked_add(total));
+    [idle, total].into_iter().flatten().min()
+}
+
+fn total(kept: &Kept, options: CallOptions) -> Option<Duration> {
+    Some(options.total.unwrap_or(kept.limits.call_total_timeout)).filter(|total| !total.is_zero())
+}
+
+/// What is left of the time in all; nothing: there is no such deadline.
+fn total_left(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Duration> {
+    total(kept, options).map(|total| total.saturating_sub(begun.elapsed()))
+}
