@@ -111,7 +111,7 @@ impl Access {
 
     fn secrets(&self, url: &str) -> Result<Redactor, Failure> {
         let given = self.headers.iter().map(|(_, value)| Secret::new(value.trim()));
-        let token = self.token()?.map(|token| Secret::new(token));
+        let token = self.token()?.map(Secret::new);
         Ok(Redactor::new(Secret::found_in(url).chain(given).chain(token).collect::<Vec<_>>()))
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{CARDAN, Scratch, cardan};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 /// A certificate for these names that vouches for itself, and its key.
 fn certificate(scratch: &Scratch, file: &str, names: &[&str]) -> (String, String) {
@@ -30,16 +31,15 @@ impl Serving {
     fn start(certificate: &str, key: &str) -> Self {
         let words = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key];
         let mut child = Command::new(CARDAN).args(words).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let mut greeting = Vec::new();
-        for line in lines {
-            let last = line.starts_with("end with");
-            greeting.push(line);
-            if last {
-                return Self { child, greeting };
-            }
-        }
-        panic!("cardan serve ended: {greeting:?}")
+        let whole = lines
+            .by_ref()
+            .inspect(|line| greeting.push(line.clone()))
+            .any(|line| line.starts_with("end with"));
+        let serving = Self { child, greeting };
+        assert!(whole, "cardan serve ended: {:?}", serving.greeting);
+        serving
     }
 
     /// The first address of this kind.
@@ -112,6 +112,29 @@ fn a_certificate_for_nobody_here_is_told() {
         text.contains("the certificate is for none of the names") && text.contains("--allow-host"),
         "{text}"
     );
+}
+
+/// A certificate that somebody else signed: the greeting asks for theirs, and with it everything works.
+#[test]
+fn a_certificate_that_others_signed_is_told() {
+    let scratch = Scratch::new("tls-signed");
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let own_key = KeyPair::generate().unwrap();
+    let own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&own_key, &issuer).unwrap();
+    let [root, certificate, key] = ["root.pem", "own.pem", "own.key"].map(|name| scratch.file(name));
+    std::fs::write(&root, issuer.pem()).unwrap();
+    std::fs::write(&certificate, own.pem()).unwrap();
+    std::fs::write(&key, own_key.serialize_pem()).unwrap();
+    let serving = Serving::start(&certificate, &key);
+    let text = serving.greeting.join("\n");
+    assert!(
+        text.contains("--ca FILE") && text.contains("FILE holds the certificate of who signed ours"),
+        "{text}"
+    );
+    let url = serving.url("https://127.0.0.1:");
+    cardan(&["call", &url, "echo", "message=signed", "--ca", &root]).exits(0).prints("signed\n");
 }
 
 /// Every wrong file is named, with what is wrong and what to do, and nothing listens.

@@ -9,17 +9,18 @@ use cardan_tls::{Identity, Trust};
 use crate::args::ServeArgs;
 
 pub(crate) fn greeting(address: SocketAddr, identity: Option<&Identity>, args: &ServeArgs) -> String {
-    let Some(identity) = identity else { return lines("http", "ws", &address.to_string(), "", "") };
-    let file = args.tls_cert.as_deref().unwrap_or(Path::new("FILE"));
+    let (Some(identity), Some(file)) = (identity, &args.tls_cert) else {
+        return lines("http", "ws", &address.to_string(), "", "");
+    };
     let Some(place) = named(address, identity, &args.hosts) else {
         let note = "\nthe certificate is for none of the names by which we answer, so clients will refuse it:\n\
                     call us by a name of the certificate, and allow it with --allow-host";
         return lines("https", "wss", &address.to_string(), "", note);
     };
     let (ca, note) = match vouched(identity, &place.host, file) {
-        Vouched::ByTheMachine => (String::new(), ""),
-        Vouched::ByItself => (format!(" --ca {}", quoted(file)), ""),
-        Vouched::ByOthers => (" --ca FILE".to_owned(), "\nFILE holds the certificate of who signed ours"),
+        Vouched::Machine => (String::new(), ""),
+        Vouched::Itself => (format!(" --ca {}", quoted(file)), ""),
+        Vouched::Others => (" --ca FILE".to_owned(), "\nFILE holds the certificate of who signed ours"),
     };
     lines("https", "wss", &place.to_string(), &ca, note)
 }
@@ -45,7 +46,7 @@ fn named(address: SocketAddr, identity: &Identity, hosts: &[String]) -> Option<A
     let allowed = hosts.iter().filter_map(|text| Authority::parse(text).ok());
     let mut names = own.map(|host| Authority { host, port: None }).chain(allowed);
     let named = names.find(|name| identity.is_for(&bare(&name.host)))?;
-    Some(Authority { port: named.port.or(Some(address.port())), ..named })
+    Some(Authority { port: named.port.or_else(|| Some(address.port())), ..named })
 }
 
 /// As certificates spell it: no brackets.
@@ -55,19 +56,22 @@ fn bare(host: &Host) -> String {
 
 /// Who says that the certificate is good.
 enum Vouched {
-    ByTheMachine,
-    ByItself,
-    ByOthers,
+    /// The machine trusts who signed it.
+    Machine,
+    /// Its file is what a client has to trust.
+    Itself,
+    /// Somebody whom neither the machine nor the file knows.
+    Others,
 }
 
 fn vouched(identity: &Identity, host: &Host, file: &Path) -> Vouched {
     let name = bare(host);
     if Trust::default().believes(identity, &name) {
-        Vouched::ByTheMachine
+        Vouched::Machine
     } else if Trust::default().roots(file).is_ok_and(|trust| trust.believes(identity, &name)) {
-        Vouched::ByItself
+        Vouched::Itself
     } else {
-        Vouched::ByOthers
+        Vouched::Others
     }
 }
 
