@@ -31,6 +31,20 @@ use crate::socket::{self, Sockets};
 /// One endpoint: every client, both eras, over every HTTP transport. Cheap to clone.
 pub struct Endpoint<H: Host>(Arc<Shared<H>>);
 
+/// What an endpoint keeps for its clients between requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Census {
+    /// Legacy sessions.
+    pub sessions: usize,
+    /// Lanes of calls in them that are not read to their end.
+    pub lanes: usize,
+    /// Streams of the old HTTP+SSE.
+    pub streams: usize,
+    /// WebSockets.
+    pub sockets: usize,
+}
+
 /// What all requests share.
 pub(crate) struct Shared<H: Host> {
     pub(crate) host: H,
@@ -52,17 +66,6 @@ impl<H: Host> Shared<H> {
             some => self.host.service(some),
         }
     }
-}
-
-/// What is open at an endpoint. At rest there is nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Census {
-    /// Legacy sessions of Streamable HTTP, those included whose client may be gone.
-    pub sessions: usize,
-    /// Streams of the old HTTP+SSE transport.
-    pub streams: usize,
-    /// WebSockets.
-    pub sockets: usize,
 }
 
 /// The transports, by path.
@@ -107,14 +110,11 @@ impl<H: Host> Endpoint<H> {
         &self.0.host
     }
 
-    /// What is open now.
+    /// What is kept for clients right now.
     #[must_use]
     pub fn census(&self) -> Census {
-        Census {
-            sessions: self.0.sessions.len(),
-            streams: self.0.streams.len(),
-            sockets: self.0.sockets.len(),
-        }
+        let (sessions, lanes) = self.0.sessions.census();
+        Census { sessions, lanes, streams: self.0.streams.len(), sockets: self.0.sockets.len() }
     }
 
     /// Closes: WebSockets are taken no more, what runs is finished, within the limit's time. Whoever serves the

@@ -168,6 +168,11 @@ impl<S: Service> Hub<S> {
         }
     }
 
+    /// Lanes of calls that are not read to their end.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lock().driver.link().open_lanes()
+    }
+
     /// The client has gone on after the handshake.
     pub(crate) fn heard_of(&self) {
         self.lock().told = Told::Yes;

@@ -168,11 +168,7 @@ impl Lanes {
     }
 
     /// A message came whose reply goes out on a lane of its own, which looks like this.
-    pub(crate) fn arrive_on_lane(
-        &mut self,
-        decoded: Decoded,
-        form: Form,
-    ) -> Result<(LaneId, u32), TooMany> {
+    pub(crate) fn arrive_on_lane(&mut self, decoded: Decoded, form: Form) -> Result<(LaneId, u32), TooMany> {
         if self.open.len() >= self.max_lanes {
             return Err(TooMany);
         }
@@ -183,6 +179,11 @@ impl Lanes {
         self.arrived.push_back(Received::Read { lane: lane.id, decoded });
         self.open.push(lane);
         Ok((LaneId(self.minted), reader))
+    }
+
+    /// Lanes of calls that are not read to their end.
+    pub(crate) fn open_lanes(&self) -> usize {
+        self.open.len()
     }
 
     /// Is anyone being served?

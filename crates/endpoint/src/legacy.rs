@@ -68,7 +68,9 @@ async fn open<H: Host>(
     principal: Option<Arc<str>>,
 ) -> Response<Body> {
     let (hub, peer) = Hub::new(&shared.host, principal.clone());
-    let Ok(posted) = hub.post(decoded, form(accepts)) else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
+    let Ok(posted) = hub.post(decoded, form(accepts)) else {
+        return answer.status(StatusCode::INTERNAL_SERVER_ERROR);
+    };
     let answer = if hub.revision().is_some() {
         let Some(id) = shared.sessions.insert(hub) else {
             return answer.busy(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");

@@ -127,6 +127,15 @@ impl<S: Service> Sessions<S> {
         Some(id)
     }
 
+    /// How many there are, and how many lanes of calls they have.
+    pub(crate) fn census(&self) -> (usize, usize) {
+        let lanes = self.shards.each.iter().flat_map(|shard| {
+            let hubs: Vec<_> = lock(shard).values().cloned().collect();
+            hubs.into_iter().map(|hub| hub.lanes())
+        });
+        (self.shards.count.load(Ordering::SeqCst), lanes.sum())
+    }
+
     /// Takes a session out.
     pub(crate) fn remove(&self, id: SessionId) -> Option<Arc<Hub<S>>> {
         let removed = self.shards.of(id).remove(&id);

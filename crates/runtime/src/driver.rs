@@ -314,7 +314,9 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.link.settled(revision);
                 self.observe(&event);
             }
-            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Found(_) => self.observe(&event),
+            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Found(_) => {
+                self.observe(&event)
+            }
         }
     }
 

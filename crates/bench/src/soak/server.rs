@@ -71,7 +71,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
         // A thread of its own: a census must not wait for clients.
         let asked = std::thread::spawn(move || {
             for _ in std::io::stdin().lock().lines().map_while(Result::ok) {
-                let Census { sessions, streams, sockets } = told.census();
+                let Census { sessions, streams, sockets, .. } = told.census();
                 let tasks = handle.metrics().num_alive_tasks();
                 println!(
                     r#"{{"sessions":{sessions},"streams":{streams},"sockets":{sockets},"tasks":{tasks}}}"#

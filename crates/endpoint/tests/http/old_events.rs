@@ -199,7 +199,11 @@ async fn streams_are_bounded() {
     let answer = rig.ask("GET", "/sse", &[STREAM], b"").await;
     assert_eq!((answer.status(), answer.header("retry-after")), (503, "5"), "too many, for now: {answer:?}");
     let taken = rig.ask("GET", "/sse", &[STREAM, ("x-client-id", "one")], b"").await;
-    assert_eq!((taken.status(), taken.header("retry-after")), (409, ""), "its name will not be free by waiting");
+    assert_eq!(
+        (taken.status(), taken.header("retry-after")),
+        (409, ""),
+        "its name will not be free by waiting"
+    );
     drop(old);
     rig.signals.expect(Step::Dropped).await;
     Old::open(&rig, &[]).await.shake_hands().await;

@@ -1,0 +1,167 @@
+//! Connections that break at a byte.
+
+use std::time::Duration;
+
+use cardan_client::Client;
+use cardan_proto::limits::Limits;
+
+use crate::proxy::{Cut, Fault, Proxy, Seen, Way, places};
+use crate::rig::{Book, MODES, Mode, Rig, Shape, connect, count, hasty, within};
+
+const IDLE: Duration = Duration::from_secs(5);
+
+/// A client that has made its first call, so that all its lanes are open.
+async fn warm(mode: Mode, proxy: &Proxy) -> Client {
+    let client = connect(mode, proxy.address, &hasty()).await.expect("nothing is broken yet");
+    count(&client, "warm", Shape::Reply, IDLE).await.expect("nothing is broken yet");
+    client
+}
+
+/// What passes for one call when nothing breaks.
+async fn recorded(mode: Mode, shape: Shape, rig: &Rig) -> Seen {
+    let proxy = Proxy::before(rig.address).await;
+    let client = warm(mode, &proxy).await;
+    proxy.arm(None);
+    count(&client, "recorded", shape, IDLE).await.expect("nothing breaks");
+    let seen = proxy.seen();
+    client.close("done").await;
+    seen
+}
+
+/// One call whose exchange breaks, and one after it.
+async fn broken_call(mode: Mode, shape: Shape, cut: Cut, rig: &Rig, book: &Book) {
+    let name = format!("{mode:?} {shape:?} {:?} {} {:?}", cut.way, cut.after, cut.fault);
+    let proxy = Proxy::before(rig.address).await;
+    let client = warm(mode, &proxy).await;
+    proxy.arm(Some(cut));
+    let outcome = within(&name, count(&client, &name, shape, IDLE)).await;
+    book.note(&name, outcome);
+    let next = format!("{name}, next");
+    let outcome = within(&next, count(&client, &next, Shape::Reply, IDLE)).await;
+    let works = outcome.is_ok();
+    match mode {
+        Mode::Modern | Mode::Legacy => assert!(works, "{next}: {outcome:?}"),
+        // One stream is the link: it is there, or it has ended for a reason.
+        Mode::Oldest | Mode::Socket => assert!(works || client.ended().is_some(), "{next}: {outcome:?}"),
+    }
+    book.note(&next, outcome);
+    client.close("done").await;
+    if !works {
+        let again = warm(mode, &proxy).await;
+        again.close("done").await;
+    }
+}
+
+/// Breaks every chosen place of an exchange in both directions.
+async fn sweep(mode: Mode, shape: Shape, step: usize) {
+    let rig = Rig::start(Limits::DEFAULT).await;
+    let seen = recorded(mode, shape, &rig).await;
+    let book = Book::default();
+    let mut cuts = Vec::new();
+    for way in [Way::Up, Way::Down] {
+        let fault = |after| if after % 5 == 0 { Fault::Close } else { Fault::Reset };
+        cuts.extend(places(seen.of(way), step).into_iter().map(|after| Cut {
+            way,
+            after,
+            fault: fault(after),
+        }));
+    }
+    assert!(cuts.len() > 20, "{mode:?}: there is something to break");
+    for some in cuts.chunks(16) {
+        futures_util::future::join_all(some.iter().map(|cut| broken_call(mode, shape, *cut, &rig, &book)))
+            .await;
+    }
+    rig.empty().await;
+    let checked = book.check(&rig.stop().await);
+    assert_eq!(checked, 2 * cuts.len());
+}
+
+/// F11: a modern call whose connection breaks at any byte, in either direction, has one outcome that says truly
+/// whether it may have run; it is never run twice, and the next call works.
+#[tokio::test]
+async fn f11_modern_replies_break_anywhere() {
+    sweep(Mode::Modern, Shape::Reply, 3).await;
+}
+
+/// F11: the same where the answer is a stream.
+#[tokio::test]
+async fn f11_modern_streams_break_anywhere() {
+    sweep(Mode::Modern, Shape::Events, 13).await;
+}
+
+/// F11: the same in a legacy session, which survives it.
+#[tokio::test]
+async fn f11_legacy_replies_break_anywhere() {
+    sweep(Mode::Legacy, Shape::Reply, 13).await;
+}
+
+/// F11, HTL-17: the same where the answer is a stream, which is resumed.
+#[tokio::test]
+async fn f11_legacy_streams_break_anywhere() {
+    sweep(Mode::Legacy, Shape::Events, 13).await;
+}
+
+/// F11: the same over the oldest transport, whose one stream may be what breaks.
+#[tokio::test]
+async fn f11_the_oldest_transport_breaks_anywhere() {
+    sweep(Mode::Oldest, Shape::Events, 13).await;
+}
+
+/// F11: the same over WebSocket.
+#[tokio::test]
+async fn f11_websockets_break_anywhere() {
+    sweep(Mode::Socket, Shape::Events, 5).await;
+}
+
+/// F11: a call that lost its stream after the first event with an id has its reply all the same, once.
+#[tokio::test]
+async fn f11_what_can_be_resumed_is() {
+    let rig = Rig::start(Limits::DEFAULT).await;
+    let seen = recorded(Mode::Legacy, Shape::Events, &rig).await;
+    let text = String::from_utf8_lossy(&seen.down).into_owned();
+    let ids: Vec<_> = text.match_indices("id: ").map(|(at, _)| at).collect();
+    assert!(ids.len() >= 3, "the stream names its events: {text}");
+    for (n, at) in ids.iter().enumerate().skip(1) {
+        let proxy = Proxy::before(rig.address).await;
+        let client = warm(Mode::Legacy, &proxy).await;
+        proxy.arm(Some(Cut { way: Way::Down, after: *at, fault: Fault::Reset }));
+        let name = format!("resumed {n}");
+        within(&name, count(&client, &name, Shape::Events, IDLE)).await.expect("it is resumed");
+        proxy.until(|seen| seen.fired).await;
+        assert_eq!(proxy.seen().times_up("last-event-id"), 1, "{name}");
+        client.close("done").await;
+    }
+    rig.empty().await;
+    assert!(rig.stop().await.lock().unwrap().values().all(|ran| *ran >= 1));
+}
+
+/// F11, F13: an opening that breaks at any place brings a client or a reason, and leaves nothing behind for long.
+#[tokio::test]
+async fn f11_openings_break_anywhere() {
+    // What a client cannot end, because its goodbye was what broke, ends by its time.
+    let short = Duration::from_millis(400);
+    let limits = Limits { open_timeout: short, session_idle_timeout: short, ..Limits::DEFAULT };
+    let rig = Rig::start(limits).await;
+    for mode in MODES {
+        let proxy = Proxy::before(rig.address).await;
+        let client = warm(mode, &proxy).await;
+        let seen = proxy.seen();
+        client.close("done").await;
+        for (way, step) in [(Way::Up, 97), (Way::Down, 61)] {
+            for after in places(seen.of(way), step) {
+                let what = format!("opening {mode:?} {way:?} {after}");
+                let proxy = Proxy::before(rig.address).await;
+                proxy.arm(Some(Cut { way, after, fault: Fault::Reset }));
+                match within(&what, connect(mode, proxy.address, &hasty())).await {
+                    Ok(client) => drop(client.close("done").await),
+                    Err(reason) => assert!(!reason.is_empty(), "{what}"),
+                }
+                proxy.arm(None);
+                let client = connect(mode, proxy.address, &hasty()).await;
+                client.unwrap_or_else(|error| panic!("{what}, next: {error}")).close("done").await;
+            }
+        }
+    }
+    rig.empty().await;
+    rig.stop().await;
+}
