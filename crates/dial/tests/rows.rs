@@ -263,14 +263,14 @@ async fn s0_49_three_facts_about_a_link() {
     assert!(stage.asked().is_empty(), "configured, and nothing said");
     let (client, notebook) = connect_as(&http, EraChoice::Auto, Limits::DEFAULT).await;
     let client = client.unwrap();
-    assert_eq!(
-        (client.state(), client.pushes()),
-        (State::Ready, Pushes::Opening),
-        "open, and no push lane yet"
-    );
     let listen = client.listen(Interest { tools: true, ..Interest::default() });
     settle().await;
-    assert_eq!(client.pushes(), Pushes::Carried, "{:?}", notebook.lines());
+    assert_eq!((client.state(), client.pushes()), (State::Ready, Pushes::Carried));
+    let lines = notebook.lines();
+    let at = |what: &str| {
+        lines.iter().position(|line| line == what).unwrap_or_else(|| panic!("{what}: {lines:?}"))
+    };
+    assert!(at("pushes Opening") < at("Ready") && at("Ready") < at("pushes Carried"), "{lines:?}");
     drop(keep);
     pass(Duration::from_secs(5)).await;
     assert_eq!((client.state(), client.pushes()), (State::Ready, Pushes::Absent), "open, without pushes");
