@@ -145,11 +145,6 @@ impl<S: Service> Sessions<S> {
         removed
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.shards.count.load(Ordering::SeqCst)
-    }
-
     fn start_sweeper(&self) -> AbortHandle {
         let (idle, unopened) = (self.idle, self.unopened);
         let shards: Weak<Shards<S>> = Arc::downgrade(&self.shards);

@@ -164,7 +164,7 @@ pub(crate) async fn count(
     idle: Duration,
 ) -> Result<(), CallError> {
     let progress = if shape == Shape::Events { Wanted::Yes } else { Wanted::No };
-    let options = CallOptions { progress, idle: Some(idle), total: Some(2 * idle) };
+    let options = CallOptions { progress, idle: Some(idle), total: Some(2 * idle), ..CallOptions::default() };
     let result = client.call_tool_with("count", &json!({ "name": name }), options).unwrap().await?;
     let text = result.content.first().and_then(|content| content.as_text()).unwrap_or_default();
     assert_eq!(text, name, "another call's answer");
