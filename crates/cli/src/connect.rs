@@ -1,6 +1,5 @@
 //! One session with one server for the length of a command.
 
-use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
 use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
-use cardan_transport::socket::{self, SocketError, SocketLink};
+use cardan_transport::socket::{self, SocketError};
 use cardan_transport::spawn::{EnvPolicy, Spawn};
 use cardan_ws::{Dial, DialError, dial};
 
@@ -233,7 +232,7 @@ async fn reach(
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Usage))
         }
         Door::Tcp(address) => {
-            let dial = async || dial_tcp(address, limits).await;
+            let dial = async || socket::connect_host(address, limits).await;
             connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
         }
         Door::Ws(url, options, _) => {
@@ -247,19 +246,6 @@ fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, Spa
     let link = spawn.spawn(limits)?;
     watch.attach(link.stderr());
     Ok(link)
-}
-
-/// Dials the addresses behind a name, one after the other.
-async fn dial_tcp(address: &str, limits: &Limits) -> Result<SocketLink, SocketError> {
-    let other = |source| SocketError::Other { address: address.into(), source };
-    let mut last = other(io::Error::other("the name has no address"));
-    for address in tokio::net::lookup_host(address).await.map_err(other)? {
-        match socket::connect_tcp(address, limits).await {
-            Ok(link) => return Ok(link),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 fn exit_of_dialling(error: &DialError) -> Exit {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cardan_client::{CallError, Client, Page};
+use cardan_client::{CallError, Caller, Page};
 use cardan_proto::era::Revision;
 use cardan_proto::method::Method;
 use cardan_proto::model::raw::Raw;
@@ -210,17 +210,17 @@ impl Catalog {
 }
 
 /// Asks a server for one of its lists, all pages.
-pub async fn fetch(client: &Client, kind: Kind) -> Result<List, CallError> {
+pub async fn fetch(caller: &Caller, kind: Kind) -> Result<List, CallError> {
     match kind {
-        Kind::Tools => gather::<Tools>(client, kind).await,
-        Kind::Prompts => gather::<Prompts>(client, kind).await,
-        Kind::Resources => gather::<Resources>(client, kind).await,
-        Kind::Templates => gather::<Templates>(client, kind).await,
+        Kind::Tools => gather::<Tools>(caller, kind).await,
+        Kind::Prompts => gather::<Prompts>(caller, kind).await,
+        Kind::Resources => gather::<Resources>(caller, kind).await,
+        Kind::Templates => gather::<Templates>(caller, kind).await,
     }
 }
 
-async fn gather<P: Page<Entry = Entry> + Hints>(client: &Client, kind: Kind) -> Result<List, CallError> {
-    let mut pages = client.pages::<P>(kind.method());
+async fn gather<P: Page<Entry = Entry> + Hints>(caller: &Caller, kind: Kind) -> Result<List, CallError> {
+    let mut pages = caller.pages::<P>(kind.method());
     let mut list = List::default();
     let mut first = true;
     while let Some(page) = pages.next().await {

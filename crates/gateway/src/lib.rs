@@ -1,5 +1,8 @@
 //! Many servers as one: kept alive, listed at once, called by name.
 //!
+//! * [`configured`]: from a configuration to the servers of a fleet.
+//! * [`reach`]: from a configured server to the way that leads there.
+//! * [`fleet`]: the supervised set of upstreams.
 //! * [`catalog`]: what one server offers, as it told it.
 //! * [`cache`]: catalogs on disk, so that tools are there before their servers are.
 //! * [`rules`]: what of that is shown.
@@ -7,5 +10,8 @@
 
 pub mod cache;
 pub mod catalog;
+pub mod configured;
+pub mod fleet;
 pub mod merge;
+pub mod reach;
 pub mod rules;

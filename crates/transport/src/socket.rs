@@ -49,6 +49,19 @@ pub async fn connect_tcp(address: SocketAddr, limits: &Limits) -> Result<SocketL
     SocketLink::tcp(stream, limits).map_err(failed)
 }
 
+/// Connects by TCP to `host:port`: to the addresses behind a name, one after the other.
+pub async fn connect_host(host: &str, limits: &Limits) -> Result<SocketLink, SocketError> {
+    let other = |source| SocketError::Other { address: host.into(), source };
+    let mut last = other(io::Error::other("the name has no address"));
+    for address in tokio::net::lookup_host(host).await.map_err(other)? {
+        match connect_tcp(address, limits).await {
+            Ok(link) => return Ok(link),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 async fn within<T>(limits: &Limits, connecting: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(limits.open_timeout, connecting).await {
         Ok(connected) => connected,

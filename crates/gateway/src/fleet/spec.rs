@@ -1,0 +1,91 @@
+//! What the fleet is told of one server.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardan_client::{Connector, Way};
+use cardan_proto::upkeep::policy::Policy;
+
+use crate::rules::RuleSet;
+
+/// A server to run.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// What it is called.
+    pub name: String,
+    /// What kind of way leads to it, in a word.
+    pub kind: &'static str,
+    /// Under what its catalog is kept: whoever is reached in this way.
+    pub digest: String,
+    /// What makes it another connection: two specs with the same one need no restart between them.
+    pub identity: String,
+    /// How it is reached, or why that is not known.
+    pub making: Result<Making, Arc<str>>,
+    /// Started by its first use rather than at once?
+    pub lazy: bool,
+    /// Stopped after so long without use; none: never.
+    pub idle_stop: Option<Duration>,
+    /// Calls at a time; none: as many as come.
+    pub concurrency: Option<usize>,
+    /// What of it is shown.
+    pub rules: RuleSet,
+}
+
+impl Spec {
+    /// A server that is started at once and not stopped.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        kind: &'static str,
+        digest: impl Into<String>,
+        making: Making,
+    ) -> Self {
+        let digest = digest.into();
+        Self {
+            name: name.into(),
+            kind,
+            identity: digest.clone(),
+            digest,
+            making: Ok(making),
+            lazy: false,
+            idle_stop: None,
+            concurrency: None,
+            rules: RuleSet::default(),
+        }
+    }
+
+    /// A server that is listed only to say what is wrong with it.
+    #[must_use]
+    pub fn broken(name: impl Into<String>, problem: impl Into<Arc<str>>) -> Self {
+        let problem = problem.into();
+        Self {
+            name: name.into(),
+            kind: "?",
+            digest: String::new(),
+            identity: problem.to_string(),
+            making: Err(problem),
+            lazy: false,
+            idle_stop: None,
+            concurrency: None,
+            rules: RuleSet::default(),
+        }
+    }
+}
+
+/// How a connection is made and kept.
+#[derive(Clone)]
+pub struct Making {
+    /// Who we are and what we answer.
+    pub connector: Connector,
+    /// How a link is made.
+    pub way: Arc<dyn Way>,
+    /// How the connection is kept.
+    pub policy: Policy,
+}
+
+impl fmt::Debug for Making {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Making").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,312 @@
+//! One server of the fleet, as those see it who use it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use cardan_client::Managed;
+use cardan_proto::era::Revision;
+use cardan_proto::upkeep::condition::{Condition, Transition};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::spec::Spec;
+use super::status::{Health, Known, Status};
+use super::tender::Tender;
+use super::{Common, lock};
+use crate::cache::Kept;
+use crate::catalog::Catalog;
+use crate::rules::RuleSet;
+
+/// One server of the fleet.
+#[derive(Debug)]
+pub struct Upstream {
+    pub(super) name: Arc<str>,
+    pub(super) spec: Spec,
+    rules: Mutex<Arc<RuleSet>>,
+    permits: Option<Arc<Semaphore>>,
+    /// The connection there is; none: it sleeps, or waits to be started.
+    managed: watch::Sender<Option<Managed>>,
+    pub(super) inner: Mutex<Inner>,
+    /// Someone wants it, or does not any more.
+    pub(super) stir: Notify,
+    task: Mutex<Option<JoinHandle<()>>>,
+    pub(super) common: Arc<Common>,
+}
+
+/// What changes while it runs.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) catalog: Option<Arc<Catalog>>,
+    /// When it was told, as far as it comes from the cache.
+    pub(super) cached: Option<Kept>,
+    /// Who uses it right now.
+    pub(super) leases: usize,
+    pub(super) last_used: Instant,
+    pub(super) wanted: bool,
+    pub(super) closing: bool,
+    pub(super) progress: Progress,
+    ups: u32,
+    revision: Option<Revision>,
+    cause: Option<Arc<str>>,
+    since: Instant,
+}
+
+/// How far starting has come, for those who wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing is known yet.
+    Open,
+    /// What it offers was told.
+    Listed,
+    /// It does not work, at least not at once.
+    Failed,
+}
+
+impl Upstream {
+    pub(super) fn start(spec: Spec, common: &Arc<Common>) -> Arc<Self> {
+        let now = Instant::now();
+        let cached = common.cache.as_ref().and_then(|cache| cache.load(&spec.digest));
+        let inner = Inner {
+            catalog: cached.as_ref().map(|kept| Arc::new(kept.catalog.clone())),
+            cached,
+            leases: 0,
+            last_used: now,
+            wanted: !spec.lazy,
+            closing: false,
+            progress: Progress::Open,
+            ups: 0,
+            revision: None,
+            cause: spec.making.as_ref().err().cloned(),
+            since: now,
+        };
+        let upstream = Arc::new(Self {
+            name: spec.name.as_str().into(),
+            rules: Mutex::new(Arc::new(spec.rules.clone())),
+            permits: spec.concurrency.map(|max| Arc::new(Semaphore::new(max.max(1)))),
+            managed: watch::Sender::new(None),
+            inner: Mutex::new(inner),
+            stir: Notify::new(),
+            task: Mutex::new(None),
+            common: Arc::clone(common),
+            spec,
+        });
+        if let Ok(making) = upstream.spec.making.clone() {
+            let tender = Tender::new(Arc::clone(&upstream), making);
+            *lock(&upstream.task) = Some(tokio::spawn(tender.run()));
+        }
+        upstream
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it offers, as far as is known: from itself, or from the cache.
+    #[must_use]
+    pub fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.lock().catalog.clone()
+    }
+
+    /// What of that is shown.
+    #[must_use]
+    pub fn rules(&self) -> Arc<RuleSet> {
+        Arc::clone(&lock(&self.rules))
+    }
+
+    /// The right to call it, for as long as it is held. Starts it if it sleeps, and waits until it has begun to
+    /// connect and a place is free; whether calls flow is the connection's business. Dropping the wait gives it up.
+    pub async fn lease(self: &Arc<Self>) -> Result<Lease, Unavailable> {
+        if let Err(problem) = &self.spec.making {
+            return Err(Unavailable::Misconfigured(Arc::clone(problem)));
+        }
+        let using = Using::new(Arc::clone(self));
+        let mut managed = self.managed.subscribe();
+        let managed = loop {
+            if self.lock().closing {
+                return Err(Unavailable::Gone);
+            }
+            if let Some(managed) = managed.borrow_and_update().clone() {
+                break managed;
+            }
+            managed.changed().await.map_err(|_| Unavailable::Gone)?;
+        };
+        let permit = match &self.permits {
+            // The semaphore is never closed, so this waits and does not fail.
+            Some(permits) => Some(Arc::clone(permits).acquire_owned().await.map_err(|_| Unavailable::Gone)?),
+            None => None,
+        };
+        Ok(Lease { managed, _permit: permit, _using: using })
+    }
+
+    /// Starts it anew, whatever was tried before.
+    pub fn restart(&self) {
+        match &*self.managed.borrow() {
+            Some(managed) => managed.reconnect(),
+            None => self.want(),
+        }
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let connection = self.managed.borrow().clone();
+        let inner = self.lock();
+        let health = match (&self.spec.making, &connection) {
+            (Err(_), _) => Health::Misconfigured,
+            (Ok(_), Some(managed)) => Health::Kept(managed.condition()),
+            (Ok(_), None) if inner.wanted => Health::Waiting,
+            (Ok(_), None) => Health::Asleep,
+        };
+        Status {
+            name: self.spec.name.clone(),
+            kind: self.spec.kind,
+            health,
+            cause: inner.cause.clone(),
+            since: inner.since.elapsed(),
+            restarts: inner.ups.saturating_sub(1),
+            revision: inner.revision.or_else(|| inner.catalog.as_ref().map(|catalog| catalog.revision)),
+            known: match (&inner.catalog, &inner.cached) {
+                (None, _) => Known::Nothing,
+                (Some(_), Some(kept)) => Known::Cached(kept.age()),
+                (Some(_), None) => Known::Told,
+            },
+            tools: inner.catalog.as_ref().map(|catalog| catalog.tools.entries.len()),
+            in_use: inner.leases,
+        }
+    }
+
+    /// Is there nothing to wait for?
+    pub(super) fn is_decided(&self) -> bool {
+        let inner = self.lock();
+        let known = inner.catalog.is_some() || inner.progress != Progress::Open;
+        self.spec.making.is_err() || !inner.wanted || known
+    }
+
+    /// Would `spec` reach the same server in the same way?
+    pub(super) fn is_reached_as(&self, spec: &Spec) -> bool {
+        let problem = |spec: &Spec| spec.making.as_ref().err().cloned();
+        self.spec.identity == spec.identity && problem(&self.spec) == problem(spec)
+    }
+
+    /// Takes over what can change while it runs.
+    pub(super) fn adjust(&self, spec: Spec) {
+        *lock(&self.rules) = Arc::new(spec.rules);
+    }
+
+    pub(super) async fn close(&self, reason: &'static str) {
+        self.lock().closing = true;
+        let managed = self.managed.borrow().clone();
+        if let Some(managed) = managed {
+            managed.close(reason).await;
+        }
+        self.stir.notify_one();
+        let task = lock(&self.task).take();
+        if let Some(task) = task {
+            // A panic of the task would be a defect of ours; closing goes on all the same.
+            let _ = task.await;
+        }
+        // Those who wait are told by the sender's last word.
+        self.managed.send_modify(|managed| *managed = None);
+    }
+
+    /// Ends it at once, without a word.
+    pub(super) fn abort(&self) {
+        if let Some(task) = lock(&self.task).take() {
+            task.abort();
+        }
+        self.managed.send_replace(None);
+    }
+
+    pub(super) fn install(&self, managed: Option<Managed>) {
+        self.managed.send_replace(managed);
+        self.lock().since = Instant::now();
+        self.common.stir();
+    }
+
+    /// A transition was seen.
+    pub(super) fn stands(&self, transition: &Transition) {
+        let mut inner = self.lock();
+        inner.since = Instant::now();
+        if let Some(cause) = &transition.cause {
+            inner.cause = Some(cause.to_string().into());
+        }
+        if transition.to == Condition::READY && !transition.from.is_up() {
+            inner.ups += 1;
+        }
+    }
+
+    pub(super) fn settled(&self, revision: Revision) {
+        self.lock().revision = Some(revision);
+    }
+
+    pub(super) fn want(&self) {
+        self.lock().wanted = true;
+        self.stir.notify_one();
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+/// Counted as someone who uses an upstream, while it lives.
+#[derive(Debug)]
+struct Using(Arc<Upstream>);
+
+impl Using {
+    fn new(upstream: Arc<Upstream>) -> Self {
+        upstream.lock().leases += 1;
+        upstream.want();
+        Self(upstream)
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.leases -= 1;
+        inner.last_used = Instant::now();
+        drop(inner);
+        self.0.stir.notify_one();
+    }
+}
+
+/// The right to call an upstream. Calls are those of a kept connection.
+#[derive(Debug)]
+pub struct Lease {
+    managed: Managed,
+    _permit: Option<OwnedSemaphorePermit>,
+    _using: Using,
+}
+
+impl Deref for Lease {
+    type Target = Managed;
+
+    fn deref(&self) -> &Managed {
+        &self.managed
+    }
+}
+
+/// Why an upstream cannot be used at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unavailable {
+    /// It cannot be reached as it is configured.
+    Misconfigured(Arc<str>),
+    /// It is not part of the fleet any more.
+    Gone,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misconfigured(problem) => write!(f, "cannot be reached as it is configured: {problem}"),
+            Self::Gone => f.write_str("is not configured any more"),
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {}
