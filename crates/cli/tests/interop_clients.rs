@@ -5,11 +5,14 @@
 //! fails where `CARDAN_PEERS=required`. What each check asks stands in `peers/script.{mjs,py}`.
 
 mod common;
+#[path = "../../endpoint/tests/faults/proxy.rs"]
+mod proxy;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{CARDAN, Serving};
+use proxy::{Pace, Proxy};
 use serde_json::Value;
 
 /// How the client reaches the server.
@@ -18,6 +21,14 @@ enum Over {
     Stdio,
     Http,
     Events,
+}
+
+/// What is between the client and the server, where there is a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Plain,
+    /// It passes on one byte at a time.
+    Dribbling,
 }
 
 /// Checks that every client must pass in every era it speaks; `ping` exists in the legacy era only.
@@ -41,7 +52,7 @@ const CHECKS: [&str; 16] = [
 ];
 
 /// Runs one client against our demo and tells what it reported, by check.
-fn report(client: &str, era: Option<&str>, over: Over) -> Option<Vec<Value>> {
+fn report(client: &str, era: Option<&str>, over: Over, network: Network) -> Option<Vec<Value>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("peers").join(client);
     let (program, script, installed) = if client.starts_with("python") {
@@ -68,8 +79,12 @@ fn report(client: &str, era: Option<&str>, over: Over) -> Option<Vec<Value>> {
         Over::Http | Over::Events => {
             let serving = Serving::start(&[]);
             let path = if matches!(over, Over::Http) { "mcp" } else { "sse" };
-            command.args(["--", &format!("http://{}/{path}", serving.address)]);
-            Some(serving)
+            let dribbling = (network == Network::Dribbling).then(|| dribbling(&serving.address));
+            let address = dribbling
+                .as_ref()
+                .map_or_else(|| serving.address.clone(), |(_, proxy)| proxy.address.to_string());
+            command.args(["--", &format!("http://{address}/{path}")]);
+            Some((serving, dribbling))
         }
     };
     let output = command.output().expect("the client runs");
@@ -81,15 +96,24 @@ fn report(client: &str, era: Option<&str>, over: Over) -> Option<Vec<Value>> {
     Some(lines)
 }
 
+/// A proxy before the server, and the threads that it runs on.
+fn dribbling(address: &str) -> (tokio::runtime::Runtime, Proxy) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("there are threads");
+    let proxy = runtime.block_on(Proxy::before(address.parse().expect("an address and a port")));
+    proxy.pace(Pace::OneByOne);
+    (runtime, proxy)
+}
+
 /// The client passes every check over every transport, and settles on the same era.
 fn passes(client: &str, era: Option<&str>, settles: &str) {
     for over in [Over::Stdio, Over::Http, Over::Events] {
-        passes_over(over, client, era, settles);
+        passes_over(over, client, era, settles, Network::Plain);
     }
 }
 
-fn passes_over(over: Over, client: &str, era: Option<&str>, settles: &str) {
-    let Some(lines) = report(client, era, over) else { return };
+fn passes_over(over: Over, client: &str, era: Option<&str>, settles: &str, network: Network) {
+    let Some(lines) = report(client, era, over, network) else { return };
     let found = |check: &str| lines.iter().find(|line| line["check"] == check);
     let checks = CHECKS.iter().copied().chain((settles == "legacy").then_some("ping"));
     for check in checks {
@@ -140,4 +164,13 @@ fn python_sdk_2_modern() {
 #[test]
 fn python_sdk_2_probing() {
     passes("python-v2", Some("auto"), "modern");
+}
+
+/// F35: strangers reach us through a proxy that passes on one byte at a time, in both eras.
+#[test]
+fn f35_strangers_behind_a_dribbling_proxy() {
+    for over in [Over::Http, Over::Events] {
+        passes_over(over, "node-v1", None, "legacy", Network::Dribbling);
+    }
+    passes_over(Over::Http, "node-v2", Some("modern"), "modern", Network::Dribbling);
 }

@@ -205,7 +205,7 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
             };
             match status::of_initialize(status, kind) {
                 Opening::TryEventStream if post.fallback == Fallback::Allowed => {
-                    let call = (post.frame, post.call);
+                    let call = Box::new((post.frame, post.call));
                     wire.tell(News::TryEvents { call, refused: answer }).await;
                 }
                 _ => wire.tell(News::Received(answer)).await,

@@ -49,7 +49,7 @@ pub(crate) enum News {
     /// The push lane is open, or there is none, or it had its head start.
     PushTried,
     /// The server takes no handshake by POST; this would be the answer.
-    TryEvents { call: (u64, Call), refused: Received },
+    TryEvents { call: Box<(u64, Call)>, refused: Received },
     /// Whether there is a push lane.
     Pushes(Pushes),
     /// The stream of the oldest transport is up: messages go there.

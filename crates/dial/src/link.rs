@@ -316,7 +316,8 @@ impl HttpLink {
             News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
             News::PushTried => {}
             News::Pushes(pushes) => self.pushes = pushes,
-            News::TryEvents { call: (frame, call), refused } => {
+            News::TryEvents { call, refused } => {
+                let (frame, call) = *call;
                 self.open_events(Posts::Announced, Some(refused));
                 self.held.push_front((frame, Outgoing::One(Envelope::Call(call))));
             }

@@ -208,7 +208,7 @@ impl Session {
         let unsent = self.carrier.holds(pending);
         let modern = pending.revision.is_some_and(|revision| revision.era() == Era::Modern);
         let by_closing = self.carrier.abilities.cancel == Cancel::ByClosing;
-        if !unsent && !(modern && by_closing) {
+        if !(unsent || modern && by_closing) {
             self.send_cancel(id, reason);
         }
         if !unsent && !by_closing {
