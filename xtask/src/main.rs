@@ -25,6 +25,7 @@ const HELP: &str = "\
 cargo xtask <chore>
 
   test                                    set up the peers, run every test
+  peers                                   set up the peers alone
   coverage-of-requirements [--open] [--area A] [--require A]
                                           rows of docs/requirements with a test; A is a mark or an area,
                                           and required ones fail the chore while they are open
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let mut args = Args::new(env::args().skip(1));
     let done = match args.word().as_deref() {
         Some("test") => test::run(args),
+        Some("peers") => peers::run(args),
         Some("coverage-of-requirements") => coverage::run(args),
         Some("conformance") => conformance::run(args),
         Some("tidy") => tidy::run(args),

@@ -2,7 +2,10 @@
 //!
 //! A peer is a folder below `peers/`: `node-*` with a `package.json`, or `python-*` with a
 //! `requirements.txt`. Node packages go beside, Python packages into `target/peers/<name>`.
-//! A stamp remembers what was installed, so that the second run costs nothing.
+//! A stamp remembers what was installed, so that the second run costs nothing. One peer is no SDK but a
+//! proxy: `nginx`.
+
+mod nginx;
 
 use std::{
     env, fs,
@@ -12,7 +15,11 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{say, succeed};
+use crate::{
+    args::Args,
+    run::{say, succeed},
+    walk,
+};
 
 /// Lets the tests run although a peer could not be installed.
 const SKIP: &str = "CARDAN_SKIP_PEERS";
@@ -42,6 +49,12 @@ pub(crate) enum Peers {
     Missing,
 }
 
+/// `peers`: the first step of all tests, alone.
+pub(crate) fn run(args: Args) -> Result<()> {
+    args.finish()?;
+    set_up(&walk::root()).map(drop)
+}
+
 /// Installs what every peer needs.
 pub(crate) fn set_up(root: &Path) -> Result<Peers> {
     let peers = find(root)?;
@@ -54,6 +67,10 @@ pub(crate) fn set_up(root: &Path) -> Result<Peers> {
             say(&format!("peer {}: not installed: {why:#}", peer.name));
             missing.push(peer.name.as_str());
         }
+    }
+    if let Err(why) = nginx::set_up(root) {
+        say(&format!("peer {}: not installed: {why:#}", nginx::NAME));
+        missing.push(nginx::NAME);
     }
     if missing.is_empty() {
         return Ok(Peers::Ready);
