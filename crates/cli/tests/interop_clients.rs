@@ -8,10 +8,7 @@ mod common;
 #[path = "../../endpoint/tests/faults/proxy.rs"]
 mod proxy;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use common::{CARDAN, Serving};
+use common::{CARDAN, Serving, peer};
 use proxy::{Pace, Proxy};
 use serde_json::Value;
 
@@ -53,21 +50,8 @@ const CHECKS: [&str; 16] = [
 
 /// Runs one client against our demo and tells what it reported, by check.
 fn report(client: &str, era: Option<&str>, over: Over, network: Network) -> Option<Vec<Value>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join("peers").join(client);
-    let (program, script, installed) = if client.starts_with("python") {
-        let python = root.join("target/peers").join(client).join("bin/python");
-        (python.clone(), folder.join("client.py"), python.exists())
-    } else {
-        (PathBuf::from("node"), folder.join("client.mjs"), folder.join("node_modules").is_dir())
-    };
-    if !installed {
-        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{client} is required and not installed");
-        eprintln!("skipped: {client} is not installed; `cargo xtask test` installs it");
-        return None;
-    }
-    let mut command = Command::new(program);
-    command.arg(script);
+    let script = if client.starts_with("python") { "client.py" } else { "client.mjs" };
+    let mut command = peer(client, script)?;
     if let Some(era) = era {
         command.args(["--era", era]);
     }

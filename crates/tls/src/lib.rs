@@ -1,5 +1,5 @@
 //! TLS for both sides, as data: who we are ([`Identity`]) and, with the feature `trust`, whom we trust
-//! ([`Trust`]). No stream is opened here; transports do that with the configurations they get.
+//! (`Trust`). No stream is opened here; transports do that with the configurations they get.
 //!
 //! The provider is chosen here and nowhere else, so that no program has to install one.
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "only tests call it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -262,6 +262,26 @@ pub(crate) fn has_python() -> bool {
         eprintln!("skipped: python3 is not installed, so there is no odd server to talk to");
     }
     found
+}
+
+/// A client of a foreign SDK, where it is installed. Says so when not.
+pub(crate) fn peer(name: &str, script: &str) -> Option<Command> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("peers").join(name);
+    let (program, installed) = if name.starts_with("python") {
+        let python = root.join("target/peers").join(name).join("bin/python");
+        (python.clone(), python.exists())
+    } else {
+        (PathBuf::from("node"), folder.join("node_modules").is_dir())
+    };
+    if !installed {
+        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{name} is required and not installed");
+        eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.arg(folder.join(script));
+    Some(command)
 }
 
 /// `cardan serve` on a free port, until it is dropped.
