@@ -41,6 +41,14 @@ pub(crate) enum Farewell {
     VanishCalling,
 }
 
+/// Whether a session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Stay,
+    /// We were away so long that the server may have forgotten it, and rightly.
+    GoneStale,
+}
+
 /// One session of one kind.
 pub(crate) trait Player: Sized {
     const KIND: Kind;
@@ -50,7 +58,7 @@ pub(crate) trait Player: Sized {
     fn calls(&mut self) -> &mut Calls;
 
     /// Does something, and sees to its end.
-    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<()>;
+    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<Next>;
 
     async fn leave(self, how: Farewell) -> anyhow::Result<()>;
 }
@@ -80,8 +88,8 @@ impl Client {
         self.go.wait_for(Option::is_some).await?;
         let left = self.act(&mut player).await;
         let how = match left {
-            Ok(()) => self.rng.pick(&[Farewell::Polite, Farewell::Vanish, Farewell::VanishCalling]),
-            Err(_) => Farewell::Vanish,
+            Ok(Next::Stay) => self.rng.pick(&[Farewell::Polite, Farewell::Vanish, Farewell::VanishCalling]),
+            Ok(Next::GoneStale) | Err(_) => Farewell::Vanish,
         };
         let deed = if how == Farewell::Polite { Deed::Left } else { Deed::Vanished };
         player.calls().did(deed);
@@ -90,15 +98,17 @@ impl Client {
     }
 
     /// Does this and that until it is time to leave.
-    async fn act(&mut self, player: &mut impl Player) -> anyhow::Result<()> {
+    async fn act(&mut self, player: &mut impl Player) -> anyhow::Result<Next> {
         while !self.is_over() && !self.rng.percent(1) {
             if !self.is_late() {
                 let most = u64::try_from(self.pause.as_millis()).unwrap_or(u64::MAX).saturating_mul(2);
                 tokio::time::sleep(Duration::from_millis(self.rng.within(0, most))).await;
             }
-            patient(player.act(&mut self.rng)).await?;
+            if patient(player.act(&mut self.rng)).await? == Next::GoneStale {
+                return Ok(Next::GoneStale);
+            }
         }
-        Ok(())
+        Ok(Next::Stay)
     }
 
     /// Is the time of the round over?

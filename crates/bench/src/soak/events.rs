@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use cardan_proto::era::Revision;
 use cardan_sim::rng::Rng;
 
-use super::cast::{Farewell, Player, nothing_more, tool};
+use super::cast::{Farewell, Next, Player, nothing_more, tool};
 use super::ledger::{Calls, Deed, Kind, Taken};
 use crate::raw::events::Events;
 use crate::raw::http::{Conn, request};
@@ -41,12 +41,13 @@ impl Player for Old {
         &mut self.calls
     }
 
-    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<()> {
+    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<Next> {
         match rng.below(100) {
             0..80 => self.call(rng, 1).await,
             80..95 => self.call(rng, 4).await,
             _ => self.half(rng).await,
-        }
+        }?;
+        Ok(Next::Stay)
     }
 
     async fn leave(mut self, how: Farewell) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use cardan_proto::era::Revision;
 use cardan_sim::rng::Rng;
 
-use super::cast::{Farewell, Player, answer, changed, nothing_more, reply, tool, touch};
+use super::cast::{Farewell, Next, Player, answer, changed, nothing_more, reply, tool, touch};
 use super::ledger::{Calls, Deed, Kind};
 use super::server::IDLE;
 use crate::raw::events::Events;
@@ -57,17 +57,18 @@ impl Player for Legacy {
         &mut self.calls
     }
 
-    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<()> {
+    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<Next> {
         match rng.below(100) {
             0..70 => self.call(rng, BOTH).await,
             70..85 => self.call(rng, EVENTS).await,
             85..90 if self.revision == Revision::LATEST_LEGACY => self.cut_and_resume(rng).await,
             90..92 => self.half(rng).await,
             92..94 => self.cut(rng).await,
-            94..97 => self.reopen(rng).await,
+            94..97 => return self.reopen(rng).await,
             97..98 => self.touch().await,
             _ => self.call(rng, BOTH).await,
-        }
+        }?;
+        Ok(Next::Stay)
     }
 
     async fn leave(mut self, how: Farewell) -> anyhow::Result<()> {
@@ -168,7 +169,7 @@ impl Legacy {
     }
 
     /// Cuts the push stream and comes back; what changed meanwhile must be told.
-    async fn reopen(&mut self, rng: &mut Rng) -> anyhow::Result<()> {
+    async fn reopen(&mut self, rng: &mut Rng) -> anyhow::Result<Next> {
         if let Some(mut push) = self.push.take() {
             nothing_more(&mut push, &mut self.calls)?;
             if let Some(last) = push.last() {
@@ -181,17 +182,14 @@ impl Legacy {
             self.send_touch().await?;
         }
         if cut.elapsed() >= IDLE / 2 {
-            // The machine is so busy that the session may be forgotten, and rightly.
-            return Ok(());
+            return Ok(Next::GoneStale);
         }
         self.listen().await?;
         self.calls.did(Deed::Reopened);
-        match (touched, &mut self.push) {
-            (true, Some(push)) => {
-                changed(push, &mut self.calls).await.context("after the push stream was resumed")
-            }
-            _ => Ok(()),
+        if let (true, Some(push)) = (touched, &mut self.push) {
+            changed(push, &mut self.calls).await.context("after the push stream was resumed")?;
         }
+        Ok(Next::Stay)
     }
 
     async fn touch(&mut self) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, ensure};
 use cardan_sim::rng::Rng;
 
-use super::cast::{Farewell, Player, answer, changed, nothing_more, tool, touch};
+use super::cast::{Farewell, Next, Player, answer, changed, nothing_more, tool, touch};
 use super::ledger::{Calls, Deed, Kind};
 use crate::raw::events::Events;
 use crate::raw::http::Conn;
@@ -34,7 +34,7 @@ impl Player for Modern {
         &mut self.calls
     }
 
-    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<()> {
+    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<Next> {
         match rng.below(100) {
             0..88 => self.call(rng).await,
             88..91 => self.half(rng).await,
@@ -42,7 +42,8 @@ impl Player for Modern {
             94..97 if self.listen.is_some() => self.reopen().await,
             97..99 if self.listen.is_some() => self.touch().await,
             _ => self.call(rng).await,
-        }
+        }?;
+        Ok(Next::Stay)
     }
 
     async fn leave(mut self, how: Farewell) -> anyhow::Result<()> {

@@ -35,8 +35,16 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    pub(crate) fn is_empty(&self) -> bool {
-        (self.sessions, self.streams, self.sockets) == (0, 0, 0)
+    /// What is counted exactly: how many there are, and how many there should be.
+    pub(crate) fn against(self, want: Self) -> [(&'static str, u64, u64); 6] {
+        [
+            ("file descriptors", self.fds, want.fds),
+            ("threads", self.threads, want.threads),
+            ("tasks", self.tasks, want.tasks),
+            ("legacy sessions", self.sessions, want.sessions),
+            ("streams", self.streams, want.streams),
+            ("WebSockets", self.sockets, want.sockets),
+        ]
     }
 }
 
@@ -44,6 +52,8 @@ impl Process {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("soak-server")
+            // With an arena per thread, what one freed is not what the other takes next: memory would seem to grow.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

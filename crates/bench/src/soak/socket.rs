@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use cardan_proto::era::{Era, Revision};
 use cardan_sim::rng::Rng;
 
-use super::cast::{Farewell, Player, tool};
+use super::cast::{Farewell, Next, Player, tool};
 use super::ledger::{Calls, Deed, Kind, Taken};
 use crate::raw::say::{INITIALIZED, call, initialize, modern_call};
 use crate::raw::socket::{Message, Socket};
@@ -38,7 +38,7 @@ impl Player for Ws {
         &mut self.calls
     }
 
-    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<()> {
+    async fn act(&mut self, rng: &mut Rng) -> anyhow::Result<Next> {
         let at_once = if rng.percent(80) { 1 } else { 4 };
         for _ in 0..at_once {
             let message = self.begin(rng);
@@ -53,7 +53,7 @@ impl Player for Ws {
                 other => bail!("{other:?} on the WebSocket"),
             }
         }
-        Ok(())
+        Ok(Next::Stay)
     }
 
     async fn leave(mut self, how: Farewell) -> anyhow::Result<()> {
