@@ -10,6 +10,7 @@ use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cmd::config::args::ConfigArgs;
 use crate::output::Form;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
@@ -30,6 +31,7 @@ Examples:
   cardan info unix:///run/user/1000/demo.sock
   cardan list https://example.com/mcp --bearer-env TOKEN
   cardan info ws://127.0.0.1:2273/ws
+  cardan config import --from claude-code
 
 Exit codes:
   0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 10 JSON-RPC error,
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Serve the built-in demo server over stdin and stdout, or a socket
     Demo(DemoArgs),
+    /// Show and change which servers are configured, here and in other tools
+    Config(ConfigArgs),
 }
 
 impl Command {
@@ -62,6 +66,7 @@ impl Command {
             Self::Read(args) => &args.options,
             Self::Prompt(args) => &args.options,
             Self::Info(args) => &args.options,
+            Self::Config(args) => return args.form(),
             Self::Demo(_) | Self::Serve(_) => return Form::Text,
         };
         options.form()
@@ -342,14 +347,14 @@ fn level(text: &str) -> Result<LogLevel, String> {
     LogLevel::parse(text).ok_or_else(|| "no such level".to_owned())
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.trim().to_owned())),
         _ => Err("write it as name: value".to_owned()),
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write it as key=value".to_owned()),

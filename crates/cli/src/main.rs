@@ -66,5 +66,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Info(args) => cmd::info::run(args).await,
         Command::Demo(args) => cmd::demo::run(args).await,
         Command::Serve(args) => cmd::serve::run(args).await,
+        Command::Config(args) => cmd::config::run(args),
     }
 }

@@ -7,7 +7,7 @@ use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Revision;
 use cardan_proto::session::config::EraChoice;
 
-use crate::text::Text;
+use crate::text::{Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node};
 
@@ -195,6 +195,55 @@ impl Server {
             ("extra", sorted(&self.extra) == sorted(&other.extra)),
         ];
         parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()
+    }
+
+    /// The variables that its text names, in their order, and whether each has a default.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(String, bool)> {
+        let mut out: Vec<(String, bool)> = Vec::new();
+        let mut add = |name: &str, has_default: bool| {
+            if !out.iter().any(|(known, _)| known == name) {
+                out.push((name.to_owned(), has_default));
+            }
+        };
+        for part in self.parts() {
+            // A bare name of oh-my-pi may be a secret that looks like one.
+            if let Part::Variable { name, default } = part
+                && default.as_ref().is_none_or(|default| default.as_literal() != Some(name))
+            {
+                add(name, default.is_some());
+            }
+        }
+        if let Some(name) = self.way.remote().and_then(|remote| remote.bearer_env.as_ref()) {
+            add(name, false);
+        }
+        out
+    }
+
+    /// The inputs that its text names.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<String> {
+        let input = |part: &Part| match part {
+            Part::Input(id) => Some(id.clone()),
+            _ => None,
+        };
+        self.parts().filter_map(input).collect()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        let texts: Vec<&Text> = match &self.way {
+            Way::Command(launch) => {
+                let env = launch.env.iter().filter_map(|(_, value)| value.as_ref());
+                let rest = launch.args.iter().chain(env).chain(&launch.env_files).chain(&launch.cwd);
+                std::iter::once(&launch.program).chain(rest).collect()
+            }
+            Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => {
+                let headers = remote.headers.iter().map(|(_, value)| value);
+                std::iter::once(&remote.url).chain(headers).chain(&remote.ca).collect()
+            }
+            Way::Unix(text) | Way::Pipe(text) | Way::Tcp(text) => vec![text],
+        };
+        texts.into_iter().flat_map(|text| &text.parts)
     }
 
     /// What a tool says beyond our model.

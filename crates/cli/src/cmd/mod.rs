@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod call;
+pub(crate) mod config;
 pub(crate) mod demo;
 mod greeting;
 pub(crate) mod info;

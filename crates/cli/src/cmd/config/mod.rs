@@ -1,0 +1,93 @@
+//! `cardan config`: which servers are configured, where, and why; and changes to that.
+//!
+//! Nothing here prints a value that may be secret. Other tools' files are changed only when they are named.
+
+mod add;
+pub(crate) mod args;
+mod explain;
+mod export;
+mod import;
+mod list;
+mod remove;
+mod save;
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use cardan_config::{Config, File, Problem, Search, Tool};
+
+use self::args::{ConfigArgs, Verb};
+use crate::failure::Failure;
+use crate::output::tell;
+
+pub(crate) fn run(args: ConfigArgs) -> Result<(), Failure> {
+    let search = search(args.config)?;
+    match args.verb {
+        Verb::List(args) => list::run(&args, &search),
+        Verb::Explain(args) => explain::run(&args, &search),
+        Verb::Add(args) => add::run(args, &search),
+        Verb::Remove(args) => remove::run(&args, &search),
+        Verb::Import(args) => import::run(&args, &search),
+        Verb::Export(args) => export::run(&args, &search),
+    }
+}
+
+/// Where to look, from here.
+fn search(file: Option<PathBuf>) -> Result<Search, Failure> {
+    let cwd = env::current_dir().map_err(|error| Failure::usage(format!("no working folder: {error}")))?;
+    Ok(Search::of(file, cwd, &variable))
+}
+
+/// A variable of ours.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// Tells what is wrong in the files, and fails where one cannot be used at all.
+fn tell_problems(config: &Config) -> Result<(), Failure> {
+    let (broken, partial): (Vec<_>, Vec<_>) =
+        config.problems.iter().partition(|problem| problem.server.is_none());
+    for problem in partial {
+        tell(&format!("warning: {problem}"));
+    }
+    match &broken[..] {
+        [] => Ok(()),
+        [most @ .., last] => {
+            most.iter().for_each(|problem| tell(&format!("error: {problem}")));
+            Err(failure(last))
+        }
+    }
+}
+
+fn failure(problem: &Problem) -> Failure {
+    Failure::usage(problem.to_string())
+}
+
+/// The files that `--from` means: a tool's here, or one that is named.
+fn files_from(from: &str, search: &Search) -> Result<Vec<File>, Failure> {
+    let (paths, tool) = match Tool::parse(from) {
+        Some(tool) => (search.files_of(tool), Some(tool)),
+        None => (vec![named(from, search)], None),
+    };
+    if let (Some(tool), true) = (tool, paths.is_empty()) {
+        let places =
+            tool.project_files(&search.project()).into_iter().chain(tool.user_files(&search.folders));
+        let places: Vec<String> = places.map(|path| path.display().to_string()).collect();
+        let message = format!("{} has no file here", tool.title());
+        return Err(Failure::usage(message).next(format!("looked for {}", places.join(", "))));
+    }
+    paths.iter().map(|path| File::read(path, tool).map_err(|problem| failure(&problem))).collect()
+}
+
+/// A path as it was typed; the shell has not always replaced `~`.
+fn named(path: &str, search: &Search) -> PathBuf {
+    match (path.strip_prefix("~/"), &search.folders.home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => search.cwd.join(path),
+    }
+}
+
+/// A path for people: from here where it is below.
+fn short<'a>(path: &'a Path, search: &Search) -> std::path::Display<'a> {
+    path.strip_prefix(&search.cwd).unwrap_or(path).display()
+}

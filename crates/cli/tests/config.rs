@@ -1,0 +1,186 @@
+//! `cardan config`, as a user drives it: in a project and a home of its own.
+#![allow(clippy::unwrap_used, reason = "only tests are here")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{CARDAN, Ran, finish};
+
+/// A project inside a home.
+struct World {
+    home: PathBuf,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config-cli").join(name);
+        let _ = fs::remove_dir_all(&home);
+        fs::create_dir_all(home.join("project/.git")).unwrap();
+        Self { home }
+    }
+
+    fn project(&self) -> PathBuf {
+        self.home.join("project")
+    }
+
+    fn put(&self, file: &str, text: &str) {
+        let path = self.home.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn text(&self, file: &str) -> String {
+        fs::read_to_string(self.home.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+
+    fn config(&self, words: &[&str]) -> Ran {
+        let child = Command::new(CARDAN)
+            .arg("config")
+            .args(words)
+            .current_dir(self.project())
+            .env("HOME", &self.home)
+            .env("WEATHER_KEY", "key-canary")
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("CARDAN_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let ran = finish(child);
+        assert!(!format!("{ran:?}").contains("canary"), "a secret is shown: {ran:#?}");
+        ran
+    }
+}
+
+#[test]
+fn servers_are_added_listed_explained_and_removed() {
+    let world = World::new("add");
+    world
+        .config(&["list"])
+        .exits(0)
+        .prints("no server is configured; add one with `cardan config add`, or see `cardan config import`\n");
+    let header = "X-Key: ${WEATHER_KEY}";
+    world
+        .config(&["add", "weather", "https://example.com/mcp", "--header", header, "--scope", "project"])
+        .exits(0)
+        .prints("weather  https://example.com/mcp  cardan.toml\n")
+        .tells(&["cardan.toml is new"]);
+    let weather =
+        "[servers.weather]\nurl = \"https://example.com/mcp\"\nheaders = { X-Key = \"${WEATHER_KEY}\" }\n";
+    assert_eq!(world.text("project/cardan.toml"), weather);
+    world
+        .config(&["add", "files", "--env", "LOG=debug", "--", "npx", "-y", "files-mcp"])
+        .exits(0)
+        .tells(&["cardan.toml is written, the old one is cardan.toml.bak"]);
+    world.config(&["list"]).exits(0).prints(
+        "weather  http   https://example.com/mcp  cardan.toml:1\n\
+         files    stdio  npx -y files-mcp         cardan.toml:5\n",
+    );
+    let explained = world.config(&["explain", "weather", "--json"]).exits(0).json();
+    assert_eq!(explained["variables"]["WEATHER_KEY"], "set");
+    assert_eq!(explained["headers"]["X-Key"], "${WEATHER_KEY}");
+    assert_eq!(explained["line"], 1);
+    let explained = world.config(&["explain", "files"]).exits(0);
+    assert!(explained.stdout.contains("env\n  LOG  [redacted]\n"), "{explained:#?}");
+    world
+        .config(&["add", "files", "https://x/mcp"])
+        .exits(1)
+        .tells(&["cardan.toml: a server `files` is there already, in line 5", "replace it with --force"]);
+    world.config(&["remove", "fils"]).exits(1).tells(&["did you mean `files`?"]);
+    world.config(&["remove", "files"]).exits(0).prints("files  cardan.toml\n");
+    assert_eq!(world.text("project/cardan.toml"), weather, "what was added is gone without a trace");
+    assert!(world.project().join("cardan.toml.bak.1").is_file(), "older backups stay");
+}
+
+#[test]
+fn literal_secrets_are_warned_of_and_never_shown() {
+    let world = World::new("secret");
+    world
+        .config(&["add", "a", "--env", "API_TOKEN=tok-canary", "--", "x", "--password", "canary-too"])
+        .exits(0)
+        .tells(&["warning: the value of API_TOKEN looks like a secret", "write '${API_TOKEN}' instead"]);
+    world.config(&["add", "b", "https://x/mcp", "--header", "Authorization: Bearer canary"]).exits(0);
+    for words in
+        [&["list"][..], &["list", "--json"], &["explain"], &["explain", "a"], &["explain", "b", "--json"]]
+    {
+        world.config(words).exits(0);
+    }
+    world.config(&["export", "--to", "cursor"]).exits(0).tells(&["write it with --write"]);
+    assert!(!world.home.join(".cursor").exists(), "nothing is written unasked");
+}
+
+#[test]
+fn servers_come_from_other_tools_and_go_to_them() {
+    let world = World::new("exchange");
+    let claude = "{\"mcpServers\": {\"a\": {\"command\": \"x\", \"alwaysLoad\": true}, \"b\": {\"url\": \"https://b/mcp\", \
+                  \"type\": \"sse\"}}}";
+    world.put("project/.mcp.json", claude);
+    let cursor = "{\n  // mine\n  \"mcpServers\": {\n    \"c\": { \"command\": \"y\" } // last\n  }\n}\n";
+    world.put(".cursor/mcp.json", cursor);
+    let offered = world.config(&["import"]).exits(0);
+    for line in ["claude-code  .mcp.json\n  a  x\n  b  https://b/mcp\n", "cursor  ", "  c  y\n"] {
+        assert!(offered.stdout.contains(line), "{offered:#?}");
+    }
+    let import = ["import", "--from", "claude-code", "--scope", "project"];
+    world
+        .config(&[&import[..], &["--dry-run"]].concat())
+        .exits(0)
+        .tells(&["cardan.toml would be written; nothing was"]);
+    assert!(!world.project().join("cardan.toml").exists());
+    world.config(&import).exits(0).prints("a  .mcp.json:1\nb  .mcp.json:1\n");
+    assert_eq!(
+        world.text("project/cardan.toml"),
+        "[servers.a]\ncommand = \"x\"\nextra = { claude-code = { alwaysLoad = true } }\n\n\
+         [servers.b]\ntype = \"sse\"\nurl = \"https://b/mcp\"\n"
+    );
+    assert_eq!(world.text("project/.mcp.json"), claude, "the source is as it was");
+    world.config(&import).exits(0).tells(&["`a` stays: a server `a` is there already, in line 1"]);
+    world
+        .config(&["export", "--to", "cursor", "--write"])
+        .exits(0)
+        .tells(&["warning: `a` loses alwaysLoad of Claude Code"]);
+    let written = world.text(".cursor/mcp.json");
+    assert!(written.starts_with(
+        "{\n  // mine\n  \"mcpServers\": {\n    \"c\": { \"command\": \"y\" }, // last\n    \"a\": {"
+    ));
+    assert_eq!(world.text(".cursor/mcp.json.bak"), cursor);
+    world.config(&["remove", "a", "--from", "cursor"]).exits(0);
+    world.config(&["remove", "b", "--from", "cursor"]).exits(0);
+    assert_eq!(world.text(".cursor/mcp.json"), cursor, "what was exported is gone without a trace");
+}
+
+#[test]
+fn precedence_is_explained() {
+    let world = World::new("explain");
+    world.put("project/cardan.toml", "imports = [\"cursor\"]\n[servers.a]\ncommand = \"near\"\n");
+    world.put(".config/cardan/cardan.toml", "[defaults]\nlazy = true\n[servers.a]\ncommand = \"far\"\n");
+    world.put(
+        ".cursor/mcp.json",
+        "{\"mcpServers\": {\"a\": {\"command\": \"z\"}, \"b\": {\"command\": \"y\"}, \"c\": {}}}",
+    );
+    let told = world.config(&["explain"]).exits(0).tells(&["server `c`: it has no way to be reached"]);
+    for text in ["of this project", "of the user", "imported by cardan.toml", "shadowed by"] {
+        assert!(told.stdout.contains(text), "{text}: {told:#?}");
+    }
+    let one = world.config(&["explain", "a", "--json"]).exits(0).json();
+    assert_eq!(one["shadows"].as_array().unwrap().len(), 2);
+    assert_eq!(one["from_defaults"][0], "lazy");
+    world.config(&["remove", "b"]).exits(1).tells(&["belongs to Cursor", "--from cursor"]);
+    world.config(&["list", "--config", "absent.toml"]).exits(1).tells(&["absent.toml:1:1: cannot be read"]);
+    world.put("project/broken.toml", "[servers.a]\ncommand = \n");
+    world.config(&["add", "x", "https://x", "--config", "broken.toml"]).exits(1).tells(&["is not rewritten"]);
+    assert_eq!(world.text("project/broken.toml"), "[servers.a]\ncommand = \n");
+}
+
+#[test]
+fn help_has_examples() {
+    let world = World::new("help");
+    for verb in ["list", "explain", "add", "remove", "import", "export"] {
+        let help = world.config(&[verb, "--help"]).exits(0);
+        assert!(help.stdout.contains("Examples:\n  cardan config "), "{help:#?}");
+    }
+}
