@@ -24,8 +24,9 @@ pub fn specs(
     limits: &Limits,
 ) -> Vec<Spec> {
     let enabled = config.servers.iter().filter(|server| server.enabled);
-    let mut specs: Vec<_> =
-        enabled.map(|server| spec(server, config.settings(server), surroundings, connector, limits)).collect();
+    let mut specs: Vec<_> = enabled
+        .map(|server| spec(server, config.settings(server), surroundings, connector, limits))
+        .collect();
     specs.extend(broken(config));
     specs
 }

@@ -1,0 +1,397 @@
+//! A fleet of servers in memory, under a clock that only waits move.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cardan_client::{Client, way};
+use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::catalog::Kind;
+use cardan_gateway::fleet::{
+    Fleet, Health, Known, Making, Options, Reloaded, Spec, Status, Unavailable, WINDOW, What,
+};
+use cardan_gateway::merge::Naming;
+use cardan_gateway::rules::Pattern;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::{CallOptions, Cause, Change};
+use cardan_proto::upkeep::condition::Condition;
+use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::memory;
+use cardan_server::Server;
+use common::Scratch;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// Under a paused clock this costs nothing.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A server that is there again at every dial, unless it is told otherwise.
+#[derive(Clone, Default)]
+struct Farm(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    manner: Manner,
+    dials: AtomicUsize,
+    down: AtomicBool,
+    /// Servers that are being opened, and the most that were at a time.
+    opening: AtomicUsize,
+    most_opening: AtomicUsize,
+    running: AtomicUsize,
+    most_running: AtomicUsize,
+    go_on: Notify,
+    serving: Mutex<Option<(Server, JoinHandle<Cause>)>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Manner {
+    #[default]
+    Good,
+    /// Dialling never ends.
+    Silent,
+    /// Dialling takes a while.
+    Slow(Duration),
+}
+
+impl Farm {
+    fn new(manner: Manner) -> Self {
+        Self(Arc::new(Inner { manner, ..Inner::default() }))
+    }
+
+    fn spec(&self, name: &str, era: EraChoice) -> Spec {
+        let farm = self.clone();
+        let way = way(move || {
+            let farm = farm.clone();
+            async move { farm.dial().await }
+        });
+        let connector = Client::builder("fleet", "1").era(era);
+        // The name is a digest in these tests, so that each server has a catalog of its own.
+        let digest: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+        Spec::new(name, "stdio", digest, Making { connector, way, policy: Policy::CHILD })
+    }
+
+    async fn dial(&self) -> io::Result<memory::MemoryLink> {
+        let inner = &self.0;
+        inner.dials.fetch_add(1, Ordering::SeqCst);
+        let opening = inner.opening.fetch_add(1, Ordering::SeqCst) + 1;
+        inner.most_opening.fetch_max(opening, Ordering::SeqCst);
+        match inner.manner {
+            Manner::Good => {}
+            Manner::Silent => std::future::pending().await,
+            Manner::Slow(wait) => tokio::time::sleep(wait).await,
+        }
+        inner.opening.fetch_sub(1, Ordering::SeqCst);
+        if inner.down.load(Ordering::SeqCst) {
+            return Err(io::Error::other("nobody there"));
+        }
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        let server = self.server();
+        let serving = server.clone();
+        let task = tokio::spawn(async move { serving.serve(theirs).await });
+        *inner.serving.lock().unwrap() = Some((server, task));
+        Ok(ours)
+    }
+
+    fn server(&self) -> Server {
+        let farm = self.clone();
+        Server::builder("farm", "1")
+            .tool("echo", "says it back", async |args: Value| args.to_string())
+            .tool("work", "counts those at work", move |_: Value| {
+                let farm = farm.clone();
+                async move {
+                    let running = farm.0.running.fetch_add(1, Ordering::SeqCst) + 1;
+                    farm.0.most_running.fetch_max(running, Ordering::SeqCst);
+                    farm.0.go_on.notified().await;
+                    farm.0.running.fetch_sub(1, Ordering::SeqCst);
+                    "done"
+                }
+            })
+            .build()
+    }
+
+    fn dials(&self) -> usize {
+        self.0.dials.load(Ordering::SeqCst)
+    }
+
+    fn kill(&self) {
+        let (_, task) = self.0.serving.lock().unwrap().take().unwrap();
+        task.abort();
+    }
+}
+
+fn options(scratch: Option<&Scratch>) -> Options {
+    Options { cache: scratch.map(|scratch| CatalogCache::new(scratch.path())), ..Options::default() }
+}
+
+fn by_name<'a>(status: &'a [Status], name: &str) -> &'a Status {
+    status.iter().find(|status| status.name == name).unwrap()
+}
+
+fn tools(fleet: &Fleet) -> Vec<String> {
+    let (merged, _) = fleet.merged(&Naming::Prefix(Naming::SEPARATOR.into()));
+    merged.list(Kind::Tools).iter().map(|shown| shown.key.to_string()).collect()
+}
+
+async fn echo(fleet: &Fleet, server: &str) -> Value {
+    let lease = fleet.upstream(server).unwrap().lease().await.unwrap();
+    let result = lease.call_tool("echo", &json!({ "n": 1 })).unwrap().await.unwrap();
+    serde_json::to_value(result).unwrap()["content"][0]["text"].clone()
+}
+
+/// S0-78: servers start side by side; one that never answers and one that fails hide none of the others, and the
+/// wait for all is no longer than the window.
+#[tokio::test(start_paused = true)]
+async fn s0_78_sick_servers_hide_no_others() {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let (good, mute, dead) = (Farm::default(), Farm::new(Manner::Silent), Farm::default());
+        dead.0.down.store(true, Ordering::SeqCst);
+        let wrong = Spec::broken("wrong", "the variable TOKEN is not set");
+        let specs = vec![
+            mute.spec("mute", era),
+            dead.spec("dead", era),
+            wrong,
+            good.spec("a", era),
+            good.spec("b", era),
+        ];
+        let start = Instant::now();
+        let fleet = Fleet::start(specs, options(None));
+        fleet.settle(WINDOW).await;
+        assert_eq!(start.elapsed(), WINDOW, "the mute one is waited for, and no longer");
+        assert_eq!(tools(&fleet), ["a__echo", "a__work", "b__echo", "b__work"]);
+        assert_eq!(echo(&fleet, "b").await, json!("{\"n\":1}"));
+        let status = fleet.status();
+        let order: Vec<_> = status.iter().map(|status| status.name.as_str()).collect();
+        assert_eq!(order, ["mute", "dead", "wrong", "a", "b"], "as configured");
+        assert_eq!(by_name(&status, "a").health, Health::Kept(Condition::READY));
+        assert_eq!((by_name(&status, "a").known, by_name(&status, "a").tools), (Known::Told, Some(2)));
+        assert_eq!(by_name(&status, "mute").health, Health::Kept(Condition::CONNECTING));
+        assert!(matches!(by_name(&status, "dead").health, Health::Kept(Condition::Reconnecting { .. })));
+        assert!(by_name(&status, "dead").cause.as_ref().unwrap().contains("nobody there"));
+        assert_eq!(by_name(&status, "wrong").health, Health::Misconfigured);
+        assert_eq!(by_name(&status, "wrong").cause.as_deref(), Some("the variable TOKEN is not set"));
+        let refused = fleet.upstream("wrong").unwrap().lease().await.unwrap_err();
+        assert_eq!(refused, Unavailable::Misconfigured("the variable TOKEN is not set".into()));
+        fleet.close("the test is over").await;
+        assert!(fleet.status().is_empty());
+    }
+}
+
+/// S0-79: a server that died is there again without anybody's doing, and what it offers is known all the time.
+#[tokio::test(start_paused = true)]
+async fn s0_79_a_dead_server_comes_back() {
+    let farm = Farm::default();
+    let fleet = Fleet::start(vec![farm.spec("a", EraChoice::Auto)], options(None));
+    fleet.settle(LONG).await;
+    let mut events = fleet.events();
+    farm.kill();
+    loop {
+        if let What::Condition(transition) = events.recv().await.unwrap().what
+            && transition.to == Condition::READY
+        {
+            break;
+        }
+    }
+    assert_eq!(echo(&fleet, "a").await, json!("{\"n\":1}"));
+    let status = fleet.upstream("a").unwrap().status();
+    assert_eq!((status.restarts, farm.dials()), (1, 2));
+    assert!(status.cause.is_some(), "why it was gone is still known");
+}
+
+/// S0-80: what a server offered before is listed at once; a lazy one starts when it is called, and then tells itself.
+#[tokio::test(start_paused = true)]
+async fn s0_80_tools_are_listed_before_their_servers_are_there() {
+    let scratch = Scratch::new("deferred");
+    let farm = Farm::default();
+    let fleet = Fleet::start(vec![farm.spec("a", EraChoice::Auto)], options(Some(&scratch)));
+    fleet.settle(LONG).await;
+    fleet.close("the test goes on").await;
+    assert_eq!(farm.dials(), 1);
+    // The next process.
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.lazy = true;
+    let mute = Farm::new(Manner::Silent).spec("a", EraChoice::Auto);
+    for spec in [spec, mute] {
+        let lazy = spec.lazy;
+        let start = Instant::now();
+        let fleet = Fleet::start(vec![spec], options(Some(&scratch)));
+        fleet.settle(WINDOW).await;
+        assert_eq!(start.elapsed(), Duration::ZERO, "nothing to wait for");
+        assert_eq!(tools(&fleet), ["a__echo", "a__work"]);
+        let status = fleet.upstream("a").unwrap().status();
+        assert!(matches!(status.known, Known::Cached(age) if age < LONG));
+        if lazy {
+            assert_eq!((status.health, farm.dials()), (Health::Asleep, 1));
+            assert_eq!(echo(&fleet, "a").await, json!("{\"n\":1}"), "calling starts it");
+            assert_eq!(farm.dials(), 2);
+        }
+        fleet.close("the test goes on").await;
+    }
+}
+
+/// A server that nobody uses is stopped, and started by its next use; one that works is not.
+#[tokio::test(start_paused = true)]
+async fn idle_servers_are_stopped_and_come_back() {
+    let farm = Farm::default();
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.idle_stop = Some(Duration::from_secs(60));
+    let fleet = Fleet::start(vec![spec], options(None));
+    fleet.settle(LONG).await;
+    let mut events = fleet.events();
+    let upstream = fleet.upstream("a").unwrap();
+    let lease = upstream.lease().await.unwrap();
+    let patient = CallOptions { idle: Some(LONG), total: Some(LONG), ..CallOptions::default() };
+    let work = lease.call_tool_with("work", &json!({}), patient).unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(upstream.status().health.is_up(), "whoever works is not idle");
+    farm.0.go_on.notify_one();
+    work.await.unwrap();
+    drop(lease);
+    let start = Instant::now();
+    while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
+    assert_eq!(start.elapsed(), Duration::from_secs(60));
+    assert_eq!(upstream.status().health, Health::Asleep);
+    assert_eq!(tools(&fleet), ["a__echo", "a__work"], "what it offers is known all the same");
+    assert_eq!(echo(&fleet, "a").await, json!("{\"n\":1}"));
+    assert_eq!(farm.dials(), 2);
+}
+
+/// No more calls at a time than the server is said to bear; who gives up waiting takes no place.
+#[tokio::test(start_paused = true)]
+async fn calls_at_a_time_are_bounded() {
+    let farm = Farm::default();
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.concurrency = Some(2);
+    let fleet = Fleet::start(vec![spec], options(None));
+    let upstream = fleet.upstream("a").unwrap();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..6 {
+        let upstream = Arc::clone(&upstream);
+        calls.spawn(async move {
+            let lease = upstream.lease().await.unwrap();
+            lease.call_tool("work", &json!({})).unwrap().await.unwrap();
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let given_up = tokio::time::timeout(Duration::from_secs(1), upstream.lease()).await;
+    assert!(given_up.is_err());
+    assert_eq!(upstream.status().in_use, 6);
+    for _ in 0..6 {
+        while farm.0.running.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        farm.0.go_on.notify_one();
+        calls.join_next().await.unwrap().unwrap();
+    }
+    assert_eq!(farm.0.most_running.load(Ordering::SeqCst), 2);
+    assert_eq!(upstream.status().in_use, 0);
+}
+
+/// Not all start at a time.
+#[tokio::test(start_paused = true)]
+async fn starting_is_bounded() {
+    let farm = Farm::new(Manner::Slow(Duration::from_secs(1)));
+    let specs = (0..20).map(|n| farm.spec(&format!("s{n}"), EraChoice::Legacy)).collect();
+    let start = Instant::now();
+    let fleet = Fleet::start(specs, Options { parallel: 5, cache: None });
+    assert_eq!(fleet.upstream("s0").unwrap().status().health, Health::Waiting);
+    fleet.settle(LONG).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(4), "four rounds of five");
+    assert_eq!(farm.0.most_opening.load(Ordering::SeqCst), 5);
+    assert!(fleet.status().iter().all(|status| status.health.is_up()));
+}
+
+/// A reload touches what changed and nothing else: a call that runs on an unchanged server goes on.
+#[tokio::test(start_paused = true)]
+async fn a_reload_touches_only_what_changed() {
+    let (same, other, gone, new) = (Farm::default(), Farm::default(), Farm::default(), Farm::default());
+    let era = EraChoice::Auto;
+    let specs = vec![gone.spec("gone", era), same.spec("same", era), other.spec("other", era)];
+    let fleet = Fleet::start(specs, options(None));
+    fleet.settle(LONG).await;
+    let lease = fleet.upstream("same").unwrap().lease().await.unwrap();
+    let work = lease.call_tool("work", &json!({})).unwrap();
+    let (leaving, mut events) = (fleet.upstream("gone").unwrap(), fleet.events());
+    let mut shown = same.spec("same", era);
+    shown.rules.tools.deny = vec![Pattern::new("work")];
+    let mut changed = other.spec("other", era);
+    changed.identity.push('!');
+    let reloaded = fleet.reload(vec![new.spec("new", era), changed, shown]).await;
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let expected = Reloaded {
+        added: names(&["new"]),
+        removed: names(&["gone"]),
+        restarted: names(&["other"]),
+        kept: names(&["same"]),
+    };
+    assert_eq!(reloaded, expected);
+    fleet.settle(LONG).await;
+    assert_eq!(tools(&fleet), ["new__echo", "new__work", "other__echo", "other__work", "same__echo"]);
+    assert_eq!((same.dials(), other.dials(), gone.dials(), new.dials()), (1, 2, 1, 1));
+    assert_eq!(leaving.lease().await.unwrap_err(), Unavailable::Gone);
+    same.0.go_on.notify_one();
+    work.await.unwrap();
+    let mut told = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        match event.what {
+            What::Added => told.push(format!("added {}", event.server)),
+            What::Removed => told.push(format!("removed {}", event.server)),
+            _ => {}
+        }
+    }
+    assert_eq!(told, ["added new", "removed gone"]);
+}
+
+/// S0-28: a change that a server tells is fetched, kept and passed on.
+#[tokio::test(start_paused = true)]
+async fn s0_28_changes_reach_the_catalog_and_the_cache() {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let scratch = Scratch::new(&format!("changes-{era:?}"));
+        let farm = Farm::default();
+        let fleet = Fleet::start(vec![farm.spec("a", era)], options(Some(&scratch)));
+        fleet.settle(LONG).await;
+        let mut events = fleet.events();
+        let server = farm.0.serving.lock().unwrap().as_ref().unwrap().0.clone();
+        server.remove_tool("work");
+        loop {
+            if let What::Changed(change) = events.recv().await.unwrap().what {
+                assert_eq!(change, Change::Tools);
+                break;
+            }
+        }
+        assert_eq!(tools(&fleet), ["a__echo"]);
+        let kept = CatalogCache::new(scratch.path()).load("61").unwrap();
+        assert_eq!(kept.catalog.tools.entries.len(), 1);
+        fleet.close("the test is over").await;
+    }
+}
+
+/// Whoever waits for a server that leaves is told, and a fleet that is dropped leaves nothing running.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_ever() {
+    let mute = Farm::new(Manner::Silent);
+    let fleet = Fleet::start(
+        (0..2).map(|n| mute.spec(&format!("m{n}"), EraChoice::Auto)).collect(),
+        Options { parallel: 1, cache: None },
+    );
+    let second = fleet.upstream("m1").unwrap();
+    let waiting = tokio::spawn(async move { second.lease().await.map(drop) });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished(), "it waits for its turn to start");
+    fleet.close("the test goes on").await;
+    assert_eq!(waiting.await.unwrap(), Err(Unavailable::Gone));
+    let good = Farm::default();
+    let fleet = Fleet::start(vec![good.spec("a", EraChoice::Auto)], options(None));
+    fleet.settle(LONG).await;
+    let (_, serving) = good.0.serving.lock().unwrap().take().unwrap();
+    drop(fleet);
+    let cause = tokio::time::timeout(LONG, serving).await.unwrap().unwrap();
+    assert_eq!(cause, Cause::ClosedByPeer, "the link is gone with its fleet");
+}
