@@ -33,6 +33,7 @@ pub struct WsLink<S> {
     role: Role,
     ledger: Ledger,
     pulse: Pulse,
+    writing: Writing,
     /// What was received was the last thing, and this is why.
     ending: Option<Cause>,
     farewell: Option<Farewell>,
@@ -40,6 +41,15 @@ pub struct WsLink<S> {
     pongs: usize,
     drain_timeout: Duration,
     farewell_timeout: Duration,
+}
+
+/// How the last write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// With nothing left.
+    Done,
+    /// The peer did not take it all.
+    Behind,
 }
 
 /// Our part of closing.
@@ -79,6 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsLink<S> {
             role,
             ledger: Ledger::new(role, limits.socket_frame_bytes),
             pulse: Pulse::new(limits),
+            writing: Writing::Done,
             ending: None,
             farewell: None,
             excerpt_bytes: limits.excerpt_bytes,
@@ -135,7 +146,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WsLink<S> {
 
     /// Nothing to read: is the peer still there?
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
-        if self.ledger.queued() > 0 {
+        // What was put and not offered yet says nothing of the peer.
+        if self.writing == Writing::Behind {
             self.pulse.excuse();
         }
         let seen = self.socket.get_ref().read();
@@ -212,6 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Link for WsLink<S> {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.socket).poll_flush(cx);
         self.settle();
+        self.writing = if self.ledger.queued() > 0 { Writing::Behind } else { Writing::Done };
         flushed.map_err(|error| match error {
             Error::Io(error) => error,
             other => io::Error::other(other),

@@ -22,20 +22,26 @@ async fn recorded(mode: Mode, shape: Shape, rig: &Rig) -> Seen {
     let proxy = Proxy::before(rig.address).await;
     let client = warm(mode, &proxy).await;
     proxy.arm(None);
-    count(&client, "recorded", shape, IDLE).await.expect("nothing breaks");
+    count(&client, &padded("recorded"), shape, IDLE).await.expect("nothing breaks");
     let seen = proxy.seen();
     client.close("done").await;
     seen
 }
 
+/// Names of one length, so that every exchange has the same places.
+fn padded(name: &str) -> String {
+    format!("{name:<48}")
+}
+
 /// One call whose exchange breaks, and one after it.
 async fn broken_call(mode: Mode, shape: Shape, cut: Cut, rig: &Rig, book: &Book) {
-    let name = format!("{mode:?} {shape:?} {:?} {} {:?}", cut.way, cut.after, cut.fault);
+    let name = padded(&format!("{mode:?} {shape:?} {:?} {} {:?}", cut.way, cut.after, cut.fault));
     let proxy = Proxy::before(rig.address).await;
     let client = warm(mode, &proxy).await;
     proxy.arm(Some(cut));
     let outcome = within(&name, count(&client, &name, shape, IDLE)).await;
     book.note(&name, outcome);
+    proxy.arm(None);
     let next = format!("{name}, next");
     let outcome = within(&next, count(&client, &next, Shape::Reply, IDLE)).await;
     let works = outcome.is_ok();
@@ -125,7 +131,7 @@ async fn f11_what_can_be_resumed_is() {
         let proxy = Proxy::before(rig.address).await;
         let client = warm(Mode::Legacy, &proxy).await;
         proxy.arm(Some(Cut { way: Way::Down, after: *at, fault: Fault::Reset }));
-        let name = format!("resumed {n}");
+        let name = padded(&format!("resumed {n}"));
         within(&name, count(&client, &name, Shape::Events, IDLE)).await.expect("it is resumed");
         proxy.until(|seen| seen.fired).await;
         assert_eq!(proxy.seen().times_up("last-event-id"), 1, "{name}");
