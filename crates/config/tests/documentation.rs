@@ -1,0 +1,63 @@
+//! Every example in `docs/configuration.md` is what it says it is.
+#![allow(clippy::unwrap_used, reason = "only tests are here")]
+
+use std::path::Path;
+
+use cardan_config::{File, Tool};
+
+const PAGE: &str = include_str!("../../../docs/configuration.md");
+
+/// A fenced block: its language, the words behind it, and its text.
+fn blocks() -> Vec<(&'static str, Vec<&'static str>, String)> {
+    let mut blocks = Vec::new();
+    let mut lines = PAGE.lines();
+    while let Some(line) = lines.next() {
+        let Some(info) = line.strip_prefix("```") else { continue };
+        let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        let mut words = info.split(' ');
+        blocks.push((words.next().unwrap(), words.collect(), text.join("\n") + "\n"));
+    }
+    blocks
+}
+
+#[test]
+fn every_example_is_accepted_or_wrong_as_it_says() {
+    let blocks = blocks();
+    let mut tools = Vec::new();
+    for (at, (language, words, text)) in blocks.iter().enumerate() {
+        let [name, rest @ ..] = &words[..] else { continue };
+        assert!(matches!(*language, "toml" | "json"), "{language}");
+        let file = File::parse(Path::new(name), text, None).unwrap_or_else(|problem| panic!("{problem}"));
+        if rest == ["wrong"] {
+            let told = file.problems[0].to_string();
+            assert!(told.starts_with(blocks[at + 1].2.trim_end()), "{told}");
+        } else {
+            assert_eq!(file.problems, [], "{text}");
+            assert!(!file.servers.is_empty(), "{text}");
+            tools.push(file.tool);
+        }
+    }
+    for tool in Tool::ALL {
+        assert!(tools.contains(&tool), "{tool} has no example");
+        assert!(PAGE.contains(&format!("`{tool}`")) || tool == Tool::Cardan, "{tool} is not in the table");
+    }
+}
+
+/// Every key is in the table, and every key in the table exists.
+#[test]
+fn every_key_is_documented() {
+    let text = "[servers.a]\nno_such_key = 1\n";
+    let file = File::parse(Path::new("cardan.toml"), text, None).unwrap();
+    let next = file.problems[0].next.clone().unwrap();
+    let keys = next.strip_prefix("accepted: ").unwrap().replace(" or ", ", ");
+    for key in keys.split(", ") {
+        assert!(PAGE.contains(&format!("`{key}`")), "{key} is not documented");
+    }
+    let rows =
+        PAGE.lines().filter_map(|line| line.strip_prefix("| `")).filter(|row| row.matches('|').count() == 3);
+    for row in rows.take_while(|row| !row.starts_with("${")) {
+        for key in row.split('|').next().unwrap().split(',').map(|key| key.trim().trim_matches('`')) {
+            assert!(keys.split(", ").any(|known| known == key), "{key} does not exist");
+        }
+    }
+}
