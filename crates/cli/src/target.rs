@@ -75,7 +75,9 @@ impl Target {
 
     fn parse(text: &str) -> Result<Self, Failure> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            let message = format!("no server named `{text}` is configured: there is no configuration yet");
+            let message = format!(
+                "no server named `{text}` can be reached: names in cardan.toml are not looked up here yet"
+            );
             return Err(Failure::usage(message).next(FORMS));
         };
         match scheme.to_ascii_lowercase().as_str() {

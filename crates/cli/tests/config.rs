@@ -153,6 +153,21 @@ fn servers_come_from_other_tools_and_go_to_them() {
     assert_eq!(world.text(".cursor/mcp.json"), cursor, "what was exported is gone without a trace");
 }
 
+/// What is asked for comes along, and where it cannot, that is told.
+#[test]
+fn inputs_are_declared_or_missed() {
+    let world = World::new("inputs");
+    let servers =
+        "\"servers\": {\"a\": {\"type\": \"stdio\", \"command\": \"x\", \"env\": {\"K\": \"${input:key}\"}}}";
+    let inputs = "\"inputs\": [{\"id\": \"key\", \"type\": \"promptString\", \"password\": true}]";
+    world.put("project/.vscode/mcp.json", &format!("{{{inputs}, {servers}}}"));
+    world.config(&["import", "--from", "vscode", "--scope", "project"]).exits(0);
+    let ours = world.text("project/cardan.toml");
+    assert!(ours.contains("[inputs.key]\n") && ours.contains("K = \"${input:key}\""), "{ours}");
+    let export = ["export", "--to", "vscode", "--file", "other.json", "--write"];
+    world.config(&export).exits(0).tells(&["`a` asks for `key`, which other.json must declare"]);
+}
+
 #[test]
 fn precedence_is_explained() {
     let world = World::new("explain");

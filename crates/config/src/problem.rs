@@ -15,7 +15,7 @@ pub struct Problem {
     pub line: usize,
     /// From 1.
     pub column: usize,
-    /// The server it belongs to. Without one the whole file is unusable.
+    /// The server it belongs to. Without one it is about the file, which is then not rewritten.
     pub server: Option<String>,
     /// The key it is about.
     pub field: Option<Box<str>>,

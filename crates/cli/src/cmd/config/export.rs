@@ -30,6 +30,10 @@ pub(super) fn run(args: &ExportArgs, search: &Search) -> Result<(), Failure> {
                 for part in lost {
                     tell(&format!("warning: `{}` loses {part}", server.name));
                 }
+                for id in server.inputs().iter().filter(|id| !draft.declares(id)) {
+                    let place = short(draft.path(), search);
+                    tell(&format!("warning: `{}` asks for `{id}`, which {place} must declare", server.name));
+                }
                 let _ = writeln!(told, "{}  {}", server.name, short(draft.path(), search));
             }
             Err(error @ (EditError::Exists { .. } | EditError::Unsupported(_))) => {

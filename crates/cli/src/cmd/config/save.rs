@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cardan_config::edit::{Change, EditError, edit};
 use cardan_config::file::{Saved, replace};
-use cardan_config::{Search, Tool};
+use cardan_config::{File, Search, Tool};
 
 use super::args::Scope;
 use super::short;
@@ -63,6 +63,12 @@ impl Draft {
         let edited = edit(&self.path, &self.new, self.tool, change)?;
         self.new = edited.text;
         Ok(edited.lost)
+    }
+
+    /// Does the file say what an input asks for?
+    pub(super) fn declares(&self, id: &str) -> bool {
+        let file = File::parse(&self.path, &self.new, Some(self.tool));
+        file.is_ok_and(|file| file.inputs.iter().any(|input| input.id == id))
     }
 
     /// Writes the file, unless nothing changed.
