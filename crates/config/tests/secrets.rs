@@ -83,6 +83,16 @@ fn well_known_keys_are_hidden_wherever_they_stand() {
         let out = outputs(".mcp.json", &text);
         assert!(!out.contains("canary"), "{out}");
     }
+    // Where a name belongs, some write the value.
+    for key in keys {
+        let text = format!(
+            r#"{{"mcpServers": {{"a": {{"baseUrl": "https://h", "bearerTokenEnv": "{key}"}}}}, "imports": []}}"#
+        );
+        let out = outputs("config/mcporter.json", &text);
+        assert!(!out.contains("canary") && out.contains("the name of a variable is expected"), "{out}");
+        let text = format!("[mcp_servers.a]\nurl = \"https://h\"\nenv_http_headers = {{ X = \"{key}\" }}\n");
+        assert!(!outputs(".codex/config.toml", &text).contains("canary"));
+    }
     for plain in [
         "@modelcontextprotocol/server-filesystem",
         "/home/ada/notes",

@@ -9,7 +9,8 @@ use super::server::{ERAS, safe};
 use crate::keys::{self, Field, Unit};
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{EnvPolicy, Settings};
-use crate::text::{Grammar, Text};
+use crate::show;
+use crate::text::{Grammar, Text, is_name};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node, Value};
 
@@ -44,6 +45,17 @@ pub(super) fn texts(
 /// Text without placeholders.
 pub(super) fn word<'a>(scene: Scene<'_>, key: &str, node: &'a Node) -> Result<&'a str, Problem> {
     node.as_text().ok_or_else(|| wanted(scene, key, node, "text"))
+}
+
+/// The name of a variable. Some write the secret itself there, which must not be shown as a name.
+pub(super) fn variable<'a>(scene: Scene<'_>, key: &str, node: &'a Node) -> Result<&'a str, Problem> {
+    let name = word(scene, key, node)?;
+    let secret = show::looks_secret(name) && name.contains(|c: char| c.is_ascii_lowercase());
+    if is_name(name) && !secret {
+        return Ok(name);
+    }
+    let problem = scene.problem(&node.span, Some(key), "the name of a variable is expected");
+    Err(problem.next("put the value into a variable, and its name here"))
 }
 
 /// A list of texts without placeholders.

@@ -137,7 +137,7 @@ impl<'a> Draft<'a> {
             }
             Field::HeaderEnv => {
                 for (name, value) in fields::map(scene, key, node)? {
-                    let variable = fields::word(scene, key, value)?;
+                    let variable = fields::variable(scene, key, value)?;
                     self.remote.headers.push((name.to_owned(), Text::variable(variable)));
                 }
             }
@@ -145,7 +145,7 @@ impl<'a> Draft<'a> {
             Field::HeadersHelper => {
                 self.remote.headers_helper = Some(fields::text(scene, key, node, Grammar::Plain)?);
             }
-            Field::BearerEnv => self.remote.bearer_env = Some(fields::word(scene, key, node)?.to_owned()),
+            Field::BearerEnv => self.remote.bearer_env = Some(fields::variable(scene, key, node)?.to_owned()),
             Field::Ca => self.remote.ca = Some(self.text(member)?),
             Field::Enabled => self.server.enabled = fields::bool(scene, key, node)?,
             Field::Disabled => self.server.enabled = !fields::bool(scene, key, node)?,
