@@ -135,7 +135,7 @@ impl Connector {
             Ok(client) => return Ok(client),
             Err(failure) => failure,
         };
-        let again = self.second(choice, failure)?;
+        let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
         let link = dial().await.map_err(ConnectError::Link)?;
         self.open(link, again).await.map_err(Into::into)
     }
@@ -152,22 +152,22 @@ impl Connector {
             Ok(client) => return Ok(client),
             Err(failure) => failure,
         };
-        let again = self.second(choice, failure)?;
+        let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
         let link = dial().await.map_err(ConnectError::Link)?;
         self.open(link, again).await.map_err(Into::into)
     }
 
     /// Whether a second link may fare better, and how it is opened.
-    fn second(&self, choice: EraChoice, failure: Failure) -> Result<EraChoice, Failure> {
+    fn second(&self, choice: EraChoice, failure: &Failure) -> Option<EraChoice> {
         let again = match (choice, failure.state) {
             // It died while it was probed.
             (EraChoice::Auto, State::Probing) if is_death(&failure.cause) => EraChoice::Legacy,
             // What we remembered is not true any more.
             (EraChoice::Legacy, _) if self.era == EraChoice::Auto => EraChoice::Auto,
-            _ => return Err(failure),
+            _ => return None,
         };
         self.forget();
-        Ok(again)
+        Some(again)
     }
 
     /// Connects over one link that is there already.

@@ -315,7 +315,8 @@ fn sub_17_broken_listens_are_tried_again_with_backoff() {
     let link = rig.link();
     for round in 0..8 {
         let before = rig.now;
-        rig.feed(Input::Deaf { link });
+        assert_eq!(rig.feed(Input::Deaf { link }), ["probe"]);
+        rig.feed(Input::Probed { link, trouble: None });
         assert_eq!(rig.wait(), ["relisten"]);
         let most = Policy::REMOTE.backoff.longest(round);
         let waited = rig.now.since(before);

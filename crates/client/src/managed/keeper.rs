@@ -42,7 +42,7 @@ pub(super) struct Keeper {
 /// What the keeper waits for.
 enum Woken {
     Rung,
-    Reached(LinkNumber, Result<Client, Cause>),
+    Reached(LinkNumber, Result<Box<Client>, Cause>),
     Ended(LinkNumber, Cause),
     Probed(LinkNumber, Option<Cause>),
     Heard(LinkNumber, Heard),
@@ -131,7 +131,7 @@ impl Keeper {
         {
             let link = *link;
             self.reaching = None;
-            return Poll::Ready(Woken::Reached(link, reached));
+            return Poll::Ready(Woken::Reached(link, reached.map(Box::new)));
         }
         if let Some((link, client)) = &mut self.client {
             if let Poll::Ready(heard) = self.ears.poll(client.peer(), cx) {
@@ -172,7 +172,7 @@ impl Keeper {
     fn woken(&mut self, woken: Woken) {
         match woken {
             Woken::Rung => self.ears.sync(self.kept.ears()),
-            Woken::Reached(link, Ok(client)) => self.opened(link, client),
+            Woken::Reached(link, Ok(client)) => self.opened(link, *client),
             Woken::Reached(link, Err(cause)) => self.kept.feed(Input::Failed { link, cause }),
             Woken::Ended(link, cause) => {
                 (self.client, self.probe, self.listing) = (None, None, None);

@@ -427,6 +427,8 @@ impl Upkeep {
                 if self.condition == Condition::READY {
                     self.become_condition(now, Condition::Degraded, None);
                 }
+                // What broke the listen may have broken more.
+                self.probe();
             }
             _ => {}
         }

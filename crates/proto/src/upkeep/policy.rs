@@ -134,7 +134,7 @@ impl Dice {
 
     /// Anything from nothing to just under `most`.
     pub(super) fn full(&mut self, most: Duration) -> Duration {
-        let share = u128::from(self.next()) * most.as_nanos() >> 64;
+        let share = (u128::from(self.next()) * most.as_nanos()) >> 64;
         Duration::from_nanos(u64::try_from(share).unwrap_or(u64::MAX))
     }
 
