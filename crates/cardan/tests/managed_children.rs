@@ -42,7 +42,7 @@ serve() {
 "#;
 
 /// Whatever one test waits for happens within this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Children of one kind: the first does what its script says, later ones serve.
 struct Children {
@@ -92,9 +92,16 @@ impl Children {
     }
 
     /// None of them lives, nor anything that they started.
-    fn assert_gone(&self) {
-        for pid in self.pids.lock().unwrap().iter() {
-            assert_eq!(members(*pid), Vec::<String>::new(), "of child {pid}");
+    async fn gone(&self) {
+        let pids = self.pids.lock().unwrap().clone();
+        for pid in pids {
+            let gone = async {
+                // One that was killed may still be on its way out.
+                while !members(pid).is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            within("the end of all that a child started", gone).await;
         }
     }
 }
@@ -202,10 +209,10 @@ async fn f1_kills_under_load_harm_no_call() {
     assert_eq!(descriptors(), before, "descriptors leak");
     within("the close", managed.close("done")).await;
 
-    let (ran, fates) = (children.ran(), fates.lock().unwrap());
+    let (ran, fates) = (children.ran(), fates.lock().unwrap().clone());
     assert_eq!(fates.len(), next.load(Ordering::SeqCst));
     assert_eq!(children.starts(), kills + 1);
-    for (n, fate) in fates.iter() {
+    for (n, fate) in &fates {
         let runs = ran.get(n).copied().unwrap_or_default();
         let allowed = match (fate, is_safe(*n)) {
             (Fate::Done, true) => 1..=2,
@@ -218,7 +225,7 @@ async fn f1_kills_under_load_harm_no_call() {
     }
     let done = fates.values().filter(|fate| **fate == Fate::Done).count();
     assert!(done >= kills, "{done} of {} done", fates.len());
-    children.assert_gone();
+    children.gone().await;
 }
 
 /// Every third call is of the tool that is listed as read-only.
@@ -259,7 +266,7 @@ async fn f12_a_stopped_child_is_noticed() {
     managed.call_tool("add", &json!({ "n": 2 })).unwrap().await.unwrap();
     assert_eq!(children.ran(), HashMap::from([(2, 1)]));
     within("the close", managed.close("done")).await;
-    children.assert_gone();
+    children.gone().await;
 }
 
 /// F3, F4, F7, F8, S0-44: whatever the first child does, the next call that is made after it is served, and nothing
@@ -293,7 +300,7 @@ first"#;
         assert_eq!(children.starts(), starts, "{name}");
         within(&format!("closing after {name}"), managed.close("done")).await;
         assert_eq!(managed.condition(), Condition::CLOSED);
-        children.assert_gone();
+        children.gone().await;
     }
 }
 

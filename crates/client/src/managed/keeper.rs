@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cardan_proto::method::Method;
 use cardan_proto::model::{ListPromptsResult, ListResourcesResult, ListToolsResult};
-use cardan_proto::session::event::{CallOptions, Cause, Outcome};
+use cardan_proto::session::event::{CallOptions, Cause, Delivery, Outcome};
 use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::{Input, LinkNumber, Output};
 use cardan_runtime::peer::CallHandle;
@@ -30,7 +30,7 @@ pub(super) struct Keeper {
     way: Arc<dyn Way>,
     reaching: Option<(LinkNumber, Reaching)>,
     client: Option<(LinkNumber, Client)>,
-    probe: Option<(LinkNumber, Duration, CallHandle)>,
+    probe: Option<Probing>,
     ears: Ears,
     /// Lists that are fetched again.
     listing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -39,12 +39,21 @@ pub(super) struct Keeper {
     draining: Option<(Pin<Box<Sleep>>, Cow<'static, str>)>,
 }
 
+/// A question whether the peer lives.
+struct Probing {
+    link: LinkNumber,
+    bound: Duration,
+    /// How often it was asked before.
+    tries: u32,
+    handle: CallHandle,
+}
+
 /// What the keeper waits for.
 enum Woken {
     Rung,
     Reached(LinkNumber, Result<Box<Client>, Cause>),
     Ended(LinkNumber, Cause),
-    Probed(LinkNumber, Option<Cause>),
+    Probed(Outcome),
     Heard(LinkNumber, Heard),
     Listed,
     Drained,
@@ -91,10 +100,15 @@ impl Keeper {
                 self.reaching = Some((link, self.way.reach(connector)));
             }
             Output::Abandon => {
-                if let Some((link, reaching)) = self.reaching.take() {
-                    drop(reaching);
-                    let cause = Cause::ClosedByUs("no longer wanted".into());
-                    self.kept.feed(Input::Failed { link, cause });
+                let cause = Cause::ClosedByUs("no longer wanted".into());
+                match (self.reaching.take(), &self.client) {
+                    (Some((link, reaching)), _) => {
+                        drop(reaching);
+                        self.kept.feed(Input::Failed { link, cause });
+                    }
+                    // It succeeded in the very moment.
+                    (None, Some((_, client))) => client.peer().end(cause),
+                    (None, None) => {}
                 }
             }
             Output::Drain { reason } => {
@@ -107,19 +121,20 @@ impl Keeper {
                     client.peer().end(cause);
                 }
             }
-            Output::Probe { link } => self.probe(link),
+            Output::Probe { link } => self.probe(link, 0),
             Output::Relisten => self.ears.relisten(self.client.as_ref().map(|(_, client)| client.peer())),
             Output::Transition(_) => {}
         }
     }
 
-    fn probe(&mut self, link: LinkNumber) {
+    fn probe(&mut self, link: LinkNumber, tries: u32) {
         let Some((_, client)) = self.client.as_ref().filter(|(number, _)| *number == link) else { return };
         let probe = &self.kept.policy.probe;
         let bound = if self.kept.is_busy() { probe.busy_within } else { probe.within };
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
         let method = ping(client.settled().revision.era());
-        self.probe = Some((link, bound, client.peer().call(method, None, options)));
+        let handle = client.peer().call(method, None, options);
+        self.probe = Some(Probing { link, bound, tries, handle });
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
@@ -146,12 +161,10 @@ impl Keeper {
         {
             return Poll::Ready(Woken::Drained);
         }
-        if let Some((link, bound, handle)) = &mut self.probe
-            && let Poll::Ready(outcome) = Pin::new(handle).poll(cx)
+        if let Some(probing) = &mut self.probe
+            && let Poll::Ready(outcome) = Pin::new(&mut probing.handle).poll(cx)
         {
-            let woken = Woken::Probed(*link, trouble(outcome, *bound));
-            self.probe = None;
-            return Poll::Ready(woken);
+            return Poll::Ready(Woken::Probed(outcome));
         }
         if let Some(listing) = &mut self.listing
             && listing.as_mut().poll(cx).is_ready()
@@ -179,7 +192,7 @@ impl Keeper {
                 self.ears.lost();
                 self.kept.feed(Input::Lost { link, cause });
             }
-            Woken::Probed(link, trouble) => self.kept.feed(Input::Probed { link, trouble }),
+            Woken::Probed(outcome) => self.probed(outcome),
             Woken::Heard(link, Heard::All { again }) => {
                 self.kept.feed(Input::Hearing { link });
                 if again {
@@ -197,6 +210,16 @@ impl Keeper {
         }
     }
 
+    fn probed(&mut self, outcome: Outcome) {
+        let Some(Probing { link, bound, tries, .. }) = self.probe.take() else { return };
+        // What a stale connection broke was asked of nobody: one more, over a fresh one.
+        if tries == 0 && matches!(&outcome, Outcome::Lost { delivery, .. } if *delivery != Delivery::NotSent)
+        {
+            return self.probe(link, 1);
+        }
+        self.kept.feed(Input::Probed { link, trouble: trouble(outcome, bound) });
+    }
+
     /// What was in force before is in force again, then calls may follow.
     fn opened(&mut self, link: LinkNumber, client: Client) {
         let peer = client.peer();
@@ -208,9 +231,8 @@ impl Keeper {
         if link > LinkNumber(1) {
             self.list_again();
         }
-        self.kept.install(peer.clone(), link, client.settled().clone());
+        self.kept.opened(peer.clone(), link, client.settled().clone());
         self.client = Some((link, client));
-        self.kept.feed(Input::Opened { link });
     }
 
     /// Fetches the lists that someone fetched before. What differs is announced where lists are learned.

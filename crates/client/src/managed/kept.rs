@@ -154,9 +154,14 @@ impl Kept {
         lock(&self.current).live.clone()
     }
 
-    pub(super) fn install(&self, peer: Peer, link: LinkNumber, settled: Settled) {
-        *lock(&self.current) = Current { live: Some((peer.clone(), link)), last: Some(peer) };
+    /// There is a link. Whoever waits for one sees it together with the condition, never before: a close
+    /// in between would meet a link that upkeep does not know of.
+    pub(super) fn opened(&self, peer: Peer, link: LinkNumber, settled: Settled) {
+        let mut work = lock(&self.upkeep);
+        let live = (!work.upkeep.is_closing()).then(|| (peer.clone(), link));
+        *lock(&self.current) = Current { live, last: Some(peer) };
         self.present.send_modify(|present| present.settled = Some(settled));
+        self.step(&mut work, Input::Opened { link });
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -166,8 +171,11 @@ impl Kept {
 
     /// Takes in what happened, tells whoever watches, and leaves the rest to the keeper.
     pub(super) fn feed(&self, input: Input) {
+        self.step(&mut lock(&self.upkeep), input);
+    }
+
+    fn step(&self, work: &mut Work, input: Input) {
         let now = self.now();
-        let mut work = lock(&self.upkeep);
         let answered = matches!(input, Input::Probed { trouble: None, .. });
         work.upkeep.handle(now, input);
         while let Some(output) = work.upkeep.poll() {
@@ -183,7 +191,6 @@ impl Kept {
             (present.condition, present.closing) = (condition, closing);
             news
         });
-        drop(work);
         self.keeper.ring();
     }
 
@@ -308,10 +315,12 @@ impl Kept {
 
     pub(crate) fn listen(&self, interest: Interest) -> Arc<Ear> {
         let ear = Arc::new(Ear::new(interest, self.limits.notes_queued, Arc::clone(&self.keeper)));
+        // Under the lock: who comes after the last look of the keeper sees that it is over.
+        let mut standing = lock(&self.standing);
         if self.present.borrow().closing {
             ear.end(lost(None));
         } else {
-            lock(&self.standing).ears.push(Arc::clone(&ear));
+            standing.ears.push(Arc::clone(&ear));
             self.keeper.ring();
         }
         ear

@@ -1,0 +1,172 @@
+//! Connections over HTTP that are kept while the server behind the port is killed and started again.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cardan::client::{Client, Managed, Watcher, way};
+use cardan::prelude::*;
+use cardan::proto::http::origin::{Allow, Ports};
+use cardan::proto::limits::Limits;
+use cardan::proto::session::config::EraChoice;
+use cardan::proto::session::event::{CallOptions, Change, Event, Interest, Repeat, Wanted};
+use cardan::proto::session::state::State;
+use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
+use cardan_dial::Http;
+use cardan_endpoint::listener::Listener;
+use cardan_endpoint::{Endpoint, Options};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+fn allow(address: SocketAddr) -> Allow {
+    let nobody: [&str; 0] = [];
+    Allow::bound(address.ip(), Ports::Any, &nobody, &nobody).unwrap()
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with a runtime of its own: dropping that is as good as killing a process.
+struct Served {
+    runtime: Option<Runtime>,
+    address: SocketAddr,
+    server: Server,
+    /// Legacy sessions that were opened.
+    sessions: Arc<AtomicUsize>,
+}
+
+impl Served {
+    async fn start(address: SocketAddr) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let bind = async move {
+            loop {
+                match Listener::bind(address).await {
+                    // The one before is still on its way out.
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => tokio::task::yield_now().await,
+                    bound => return bound,
+                }
+            }
+        };
+        let listener = within("the port", runtime.spawn(bind)).await.unwrap().unwrap();
+        let address = listener.address().unwrap();
+        let sessions = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&sessions);
+        let server = Server::builder("served", "1")
+            .tool("echo", "says it back", async |args: Value| args.to_string())
+            .tool("hang", "never answers", |cx: Cx| async move {
+                cx.progress(1.0, None, None);
+                std::future::pending::<&str>().await
+            })
+            .observe(move |event| {
+                if matches!(event, Event::State(change) if change.to == State::Ready) {
+                    seen.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+            .build();
+        let endpoint = Endpoint::new(server.clone(), Options::new(allow(address)));
+        runtime.spawn(listener.serve(endpoint, std::future::pending()));
+        Self { runtime: Some(runtime), address, server, sessions }
+    }
+
+    fn kill(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn anywhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn keep(address: SocketAddr, era: EraChoice) -> Managed {
+    let short = Duration::from_millis(20);
+    // A broken stream is taken up again a few times before its call counts as lost.
+    let limits = Limits { reconnects: 2, reconnect_wait_min: short, ..Limits::DEFAULT };
+    let http = Http::new(&format!("http://{address}/mcp")).unwrap().limits(&limits);
+    let way = way(move || std::future::ready(http.link()));
+    let policy = Policy {
+        backoff: Backoff { min: short, max: short, attempts: u32::MAX },
+        burst: Burst { restarts: u32::MAX, within: short },
+        probe: Probe { every: None, ..Policy::REMOTE.probe },
+        ..Policy::REMOTE
+    };
+    Managed::start(Client::builder("tests", "0").era(era), way, policy)
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+async fn until(watcher: &mut Watcher<Transition>, wanted: &str) {
+    within(wanted, async {
+        while !watcher.next().await.expect("it is kept").to.to_string().starts_with(wanted) {}
+    })
+    .await;
+}
+
+/// F11, F12, S0-73, S0-75, SUB-17: the server behind the port is killed while calls are in flight, and comes back on
+/// the same port. Calls that wait are served, calls in flight are told what may have happened, listens stand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_endpoint_is_reached_again() {
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        let mut served = Served::start(anywhere()).await;
+        let managed = keep(served.address, era);
+        within("ready", managed.ready(PATIENCE)).await.unwrap();
+        let mut listen = managed.listen(Interest { tools: true, ..Interest::default() });
+        within("the listen", listen.ready()).await.unwrap();
+        managed.all_tools().await.unwrap();
+        let mut watcher = managed.transitions();
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        let mut hanging = managed.call_tool_with("hang", &json!({}), options).unwrap();
+        within("the call to arrive", hanging.progress()).await.unwrap();
+        served.kill();
+        let error = within("the loss", hanging).await.unwrap_err();
+        assert!(error.may_have_executed(), "{era:?}: {error}");
+        until(&mut watcher, "disconnected").await;
+        let waiting: Vec<_> =
+            (0..10).map(|n| tokio::spawn(managed.call_tool("echo", &json!({ "n": n })).unwrap())).collect();
+        let again = Served::start(served.address).await;
+        for call in waiting {
+            within("a call that waited", call).await.unwrap().unwrap();
+        }
+        again.server.add_tool("new", "was not there before", async |_: Value| "new");
+        assert_eq!(within("a change", listen.next()).await, Some(Change::Tools), "{era:?}");
+        assert_eq!(managed.condition(), Condition::READY, "{era:?}");
+        within("the close", managed.close("done")).await;
+    }
+}
+
+/// F13: a server that was restarted while nobody called has forgotten the session: one new opening serves
+/// all callers, on the same link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_forgotten_session_is_opened_once_for_all() {
+    let mut served = Served::start(anywhere()).await;
+    let managed = keep(served.address, EraChoice::Legacy);
+    within("ready", managed.ready(PATIENCE)).await.unwrap();
+    for _ in 0..5 {
+        served.kill();
+        served = Served::start(served.address).await;
+        // Some meet a connection that nobody knows to be stale yet; twice does no harm here.
+        let options = CallOptions { repeat: Repeat::Always, ..CallOptions::default() };
+        let echo = |n| managed.call_tool_with("echo", &json!({ "n": n }), options).unwrap();
+        let calls: Vec<_> = (0..20).map(|n| tokio::spawn(echo(n))).collect();
+        for call in calls {
+            within("a call", call).await.unwrap().unwrap();
+        }
+        assert_eq!(served.sessions.load(Ordering::SeqCst), 1);
+    }
+    within("the close", managed.close("done")).await;
+}
