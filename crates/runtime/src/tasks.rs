@@ -21,7 +21,8 @@ pub(crate) enum Polled<T> {
 /// A set of running handlers by name.
 pub(crate) struct Tasks<K, T> {
     running: HashMap<K, Task<T>>,
-    ready: Arc<Ready<K>>,
+    /// Made for the first handler that has to wait: most sessions over HTTP never have one.
+    ready: Option<Arc<Ready<K>>>,
 }
 
 struct Task<T> {
@@ -37,6 +38,12 @@ struct Ready<K> {
 struct ReadyState<K> {
     names: Vec<K>,
     driver: Option<Waker>,
+}
+
+impl<K> Ready<K> {
+    fn new() -> Self {
+        Self { inner: Mutex::new(ReadyState { names: Vec::new(), driver: None }) }
+    }
 }
 
 struct TaskWaker<K> {
@@ -66,8 +73,7 @@ where
     K: Copy + Eq + Hash + Send + Sync + 'static,
 {
     pub(crate) fn new() -> Self {
-        let state = ReadyState { names: Vec::new(), driver: None };
-        Self { running: HashMap::new(), ready: Arc::new(Ready { inner: Mutex::new(state) }) }
+        Self { running: HashMap::new(), ready: None }
     }
 
     /// Polls a new handler in place; only one that is not ready is kept.
@@ -81,7 +87,8 @@ where
         match guarded(&mut handler, cx) {
             Some(polled) => Some(polled),
             None => {
-                let waker = Waker::from(Arc::new(TaskWaker { name, ready: Arc::clone(&self.ready) }));
+                let ready = Arc::clone(self.ready.get_or_insert_with(|| Arc::new(Ready::new())));
+                let waker = Waker::from(Arc::new(TaskWaker { name, ready }));
                 let mut own = Context::from_waker(&waker);
                 if let Some(polled) = guarded(&mut handler, &mut own) {
                     return Some(polled);
@@ -117,7 +124,8 @@ where
 
     /// Names to be polled now. Whoever wakes one from here on wakes the driver too.
     fn woken(&self, cx: &Context<'_>) -> Vec<K> {
-        let mut state = self.ready.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(ready) = &self.ready else { return Vec::new() };
+        let mut state = ready.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !self.running.is_empty() && !state.driver.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
