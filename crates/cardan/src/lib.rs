@@ -47,7 +47,7 @@ pub async fn serve_stdio(server: &Server) -> Cause {
 
 /// Serves every client on a port of this machine, until `stop` is done: Streamable HTTP at `/mcp`, old
 /// HTTP+SSE at `/sse`. Only loopback addresses: beyond them, say who may call, with
-/// [`endpoint::Options`](cardan_endpoint::Options).
+/// [`endpoint::Options`].
 #[cfg(feature = "http")]
 pub async fn serve_http(
     server: &Server,

@@ -328,7 +328,7 @@ async fn s1_c4_retries_stay_within_the_deadline() {
 /// A call that waits for a link can be given up.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_call_can_be_cancelled() {
-    let nowhere = way(|| std::future::pending::<Result<MemoryLink, Infallible>>());
+    let nowhere = way(std::future::pending::<Result<MemoryLink, Infallible>>);
     let managed = Managed::start(connector(EraChoice::Modern), nowhere, Policy::REMOTE);
     let mut call = managed.call_tool("echo", &json!({})).unwrap();
     call.cancel("never mind");
