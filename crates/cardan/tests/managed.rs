@@ -377,6 +377,21 @@ async fn s2_45_what_was_in_force_is_in_force_again() {
     }
 }
 
+/// S0-8: a listen that is made before there is a server is in force when there is one.
+#[tokio::test(start_paused = true)]
+async fn s0_8_a_listen_may_come_before_the_first_link() {
+    let farm = Farm::default();
+    farm.0.down.store(true, Ordering::SeqCst);
+    let managed = Managed::start(connector(EraChoice::Modern), farm.way(), Policy::REMOTE);
+    let mut listen = managed.listen(Interest { tools: true, ..Interest::default() });
+    until(&mut managed.transitions(), "reconnecting").await;
+    farm.0.down.store(false, Ordering::SeqCst);
+    assert!(listen.ready().await.unwrap().tools);
+    farm.current().changed(&Change::Tools);
+    assert_eq!((listen.next().await, listen.dropped()), (Some(Change::Tools), 0));
+    managed.close("done").await;
+}
+
 /// S2-46, F38: closed by us is final, from wherever; drained first, and whoever waits is told.
 #[tokio::test(start_paused = true)]
 async fn s2_46_a_closed_connection_stays_closed() {

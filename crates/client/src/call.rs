@@ -156,6 +156,15 @@ impl Listen {
         }
     }
 
+    /// How many changes were dropped because nobody took them.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        match &self.source {
+            Source::Once(handle) => handle.dropped(),
+            Source::Kept(ear) => ear.0.dropped(),
+        }
+    }
+
     async fn happening(&mut self) -> Option<Happening> {
         std::future::poll_fn(|cx| match &mut self.source {
             Source::Once(handle) => handle.poll_next(cx),

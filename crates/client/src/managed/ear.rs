@@ -55,6 +55,11 @@ impl Ear {
         })
     }
 
+    /// How many changes were dropped because nobody took them.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().dropped
+    }
+
     /// Puts something in. The oldest makes room.
     pub(crate) fn hear(&self, happening: Happening) {
         self.change(|inner| {

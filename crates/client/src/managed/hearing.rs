@@ -22,15 +22,17 @@ struct Carried {
     ear: Arc<Ear>,
     handle: Option<CallHandle>,
     hearing: Hearing,
+    /// Whoever listens knows that it was in force once.
+    acknowledged: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hearing {
-    /// It was never in force.
-    NotYet,
-    /// It was, on this link or on one before.
-    Interrupted,
-    /// It is.
+    /// It is to be brought in force at once.
+    Wanted,
+    /// It broke, and is tried again when upkeep says so.
+    Broken,
+    /// It is in force.
     InForce,
 }
 
@@ -60,7 +62,7 @@ impl Ears {
         self.ears.retain(|carried| ears.iter().any(|ear| Arc::ptr_eq(ear, &carried.ear)));
         for ear in ears {
             if !self.ears.iter().any(|carried| Arc::ptr_eq(&ear, &carried.ear)) {
-                self.ears.push(Carried { ear, handle: None, hearing: Hearing::NotYet });
+                self.ears.push(Carried { ear, handle: None, hearing: Hearing::Wanted, acknowledged: false });
             }
         }
     }
@@ -69,10 +71,7 @@ impl Ears {
     pub(super) fn lost(&mut self) {
         self.told = Told::All;
         for carried in &mut self.ears {
-            carried.handle = None;
-            if carried.hearing == Hearing::InForce {
-                carried.hearing = Hearing::Interrupted;
-            }
+            (carried.handle, carried.hearing) = (None, Hearing::Wanted);
         }
     }
 
@@ -88,7 +87,7 @@ impl Ears {
     pub(super) fn poll(&mut self, peer: &Peer, cx: &mut Context<'_>) -> Poll<Heard> {
         let mut broke = false;
         for carried in &mut self.ears {
-            if carried.hearing == Hearing::NotYet && carried.handle.is_none() {
+            if carried.hearing == Hearing::Wanted && carried.handle.is_none() {
                 carried.handle = Some(peer.listen(carried.ear.interest.clone()));
             }
             broke |= carried.poll(cx) == Listened::Broke;
@@ -120,9 +119,10 @@ impl Carried {
             match handle.poll_next(cx) {
                 Poll::Pending => return Listened::Fine,
                 Poll::Ready(Some(Happening::Listening(interest))) => {
-                    match std::mem::replace(&mut self.hearing, Hearing::InForce) {
-                        Hearing::NotYet => self.ear.hear(Happening::Listening(interest)),
-                        _ => missed(&self.ear, &interest),
+                    self.hearing = Hearing::InForce;
+                    match std::mem::replace(&mut self.acknowledged, true) {
+                        false => self.ear.hear(Happening::Listening(interest)),
+                        true => missed(&self.ear, &interest),
                     }
                 }
                 Poll::Ready(Some(happening)) => self.ear.hear(happening),
@@ -137,7 +137,7 @@ impl Carried {
             Outcome::Refused(ref refusal) if *refusal != Refusal::NotOpen => self.ear.end(outcome),
             _ => {
                 // From now on it is carried anew only when upkeep says so.
-                self.hearing = Hearing::Interrupted;
+                self.hearing = Hearing::Broken;
                 return Listened::Broke;
             }
         }

@@ -33,7 +33,7 @@ use crate::error::{CallError, Settled};
 pub(crate) struct Kept {
     /// Looked at by every call, so it has a lock of its own.
     current: Mutex<Current>,
-    /// Calls in progress, sent or waiting.
+    /// Calls that are on their way.
     flying: AtomicUsize,
     /// Someone waits for the last of them.
     draining: AtomicBool,
@@ -128,8 +128,12 @@ impl Kept {
         params: Option<Bytes>,
         options: CallOptions,
     ) -> KeptCall {
-        kept.flying.fetch_add(1, Ordering::SeqCst);
         KeptCall::new(Arc::clone(kept), method, params, options)
+    }
+
+    /// A call is on its way over a link.
+    pub(super) fn took_off(&self) {
+        self.flying.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A call has its outcome, or nobody wants it any more.
@@ -144,7 +148,7 @@ impl Kept {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    /// Is a call in progress?
+    /// Is a call on its way?
     pub(super) fn is_busy(&self) -> bool {
         self.flying.load(Ordering::SeqCst) > 0
     }

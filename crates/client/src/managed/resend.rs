@@ -62,7 +62,10 @@ impl KeptCall {
     pub(super) fn new(kept: Arc<Kept>, method: Method, params: Option<Bytes>, options: CallOptions) -> Self {
         let begun = Instant::now();
         let stage = match kept.current() {
-            Some((peer, link)) => Stage::Flying(peer.call(method.clone(), params.clone(), options), link),
+            Some((peer, link)) => {
+                kept.took_off();
+                Stage::Flying(peer.call(method.clone(), params.clone(), options), link)
+            }
             None => Stage::Waiting(wait(&kept, None, patience(&kept, options, begun))),
         };
         let (resends, before, given_up) = (0, None, Mutex::default());
@@ -92,9 +95,6 @@ impl KeptCall {
                     }
                 }
             };
-            if matches!(next, Stage::Over(_)) {
-                self.kept.landed();
-            }
             self.stage = next;
         }
     }
@@ -140,6 +140,7 @@ impl KeptCall {
 
     /// It came back from a link. Is that how it ends?
     fn landed(&mut self, outcome: Outcome, link: LinkNumber) -> Stage {
+        self.kept.landed();
         let delivery = match &outcome {
             Outcome::Lost { delivery, .. } => *delivery,
             // The link was about to end.
@@ -170,6 +171,7 @@ impl KeptCall {
         let spent = options.total == Some(Duration::ZERO) && self.options.total != Some(Duration::ZERO);
         match link {
             Ok((peer, link)) if !spent => {
+                self.kept.took_off();
                 Stage::Flying(peer.call(self.method.clone(), self.params.clone(), options), link)
             }
             Ok(_) => Stage::Over(self.before.take().unwrap_or_else(|| self.timed_out())),
@@ -205,7 +207,7 @@ impl KeptCall {
 
 impl Drop for KeptCall {
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Over(_)) {
+        if matches!(self.stage, Stage::Flying(..)) {
             self.kept.landed();
         }
     }

@@ -1,0 +1,88 @@
+//! Kept connections to servers that nobody here wrote: killed, and back with everything that was in force.
+//!
+//! The peers are installed by `cargo xtask test`; without them each test says that it was skipped, and
+//! fails where `CARDAN_PEERS=required`.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cardan::client::{Client, Managed, way};
+use cardan::proto::limits::Limits;
+use cardan::proto::session::event::Cause;
+use cardan::proto::upkeep::policy::{Backoff, Burst, Policy};
+use cardan::transport::spawn::Spawn;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+/// Some of these take seconds to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command line of a peer, or nothing when it is not installed.
+fn peer(name: &str) -> Option<Vec<PathBuf>> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("peers").join(name);
+    let (installed, command) = match name {
+        "python-v1" => {
+            let python = root.join("target/peers").join(name).join("bin/python");
+            (python.exists(), vec![python, folder.join("server.py")])
+        }
+        _ => {
+            let modules = folder.join("node_modules");
+            let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
+            (modules.is_dir(), vec!["node".into(), script, "stdio".into()])
+        }
+    };
+    if !installed {
+        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{name} is required and not installed");
+        eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
+        return None;
+    }
+    Some(command)
+}
+
+/// STD-13, S0-74: a foreign server that is killed comes back, in the era that it was found to speak.
+async fn killed_and_back(name: &str) {
+    let Some(command) = peer(name) else { return };
+    let pid = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&pid);
+    let way = way(move || {
+        let link = Spawn::new(&command[0]).args(&command[1..]).spawn(&Limits::DEFAULT);
+        *seen.lock().unwrap() = link.as_ref().ok().and_then(|link| link.id()).unwrap_or_default();
+        std::future::ready(link)
+    });
+    let short = Duration::from_millis(50);
+    let policy = Policy {
+        backoff: Backoff { min: short, max: short, attempts: 50 },
+        burst: Burst { restarts: 50, within: PATIENCE },
+        ..Policy::CHILD
+    };
+    let managed = Managed::start(Client::builder("cardan-tests", "0"), way, policy);
+    let settled = managed.ready(PATIENCE).await.unwrap();
+    let tools = managed.all_tools().await.unwrap();
+    for _ in 0..3 {
+        let mut watcher = managed.transitions();
+        while watcher.try_next().is_some() {}
+        let running = pid.lock().unwrap().cast_signed();
+        kill_process(Pid::from_raw(running).unwrap(), Signal::KILL).unwrap();
+        let lost = tokio::time::timeout(PATIENCE, watcher.next()).await.unwrap().unwrap();
+        assert!(matches!(lost.cause, Some(Cause::Exited { .. })), "{name}: {lost:?}");
+        managed.call_tool("echo", &json!({ "message": "joint" })).unwrap().await.unwrap();
+        assert_eq!(managed.all_tools().await.unwrap().len(), tools.len(), "{name}");
+    }
+    assert_eq!(managed.settled().unwrap().revision, settled.revision, "{name}");
+    managed.close("done").await;
+}
+
+#[tokio::test]
+async fn server_everything_comes_back() {
+    killed_and_back("node-everything").await;
+}
+
+#[tokio::test]
+async fn a_python_server_comes_back() {
+    killed_and_back("python-v1").await;
+}
