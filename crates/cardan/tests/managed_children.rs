@@ -44,6 +44,9 @@ serve() {
 /// Whatever one test waits for happens within this.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Descriptors are the whole process's, so these tests take turns.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Children of one kind: the first does what its script says, later ones serve.
 struct Children {
     pids: Arc<Mutex<Vec<u32>>>,
@@ -165,6 +168,7 @@ enum Fate {
 /// unsafe call runs twice, what ended as not sent never ran, listens stand, nothing is left over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_kills_under_load_harm_no_call() {
+    let _turn = TURN.lock().await;
     let kills = std::env::var("CARDAN_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100);
     let children = Children::new("kills", "serve");
     let managed = children.start(eager());
@@ -247,6 +251,7 @@ async fn one_call(managed: &Managed, n: usize) -> Fate {
 /// PNG-2, F12: a child that is stopped, and so neither answers nor dies, is noticed by the probe and replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f12_a_stopped_child_is_noticed() {
+    let _turn = TURN.lock().await;
     let children = Children::new("stopped", "serve");
     let short = Duration::from_millis(500);
     let probe = Probe { every: Some(short), within: short, busy_within: short };
@@ -273,6 +278,7 @@ async fn f12_a_stopped_child_is_noticed() {
 /// of either is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_children_are_survived() {
+    let _turn = TURN.lock().await;
     let flood = "(i=0; while [ $i -lt 20000 ]; do echo 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; i=$((i+1)); done) >&2; serve";
     let half = r#"first() { serve_one; serve_one; read -r line; printf '{"jsonrpc":"2.0","id":'; exit 3; }
 serve_one() { read -r line; printf '%s\n' "$line" | serve; }
@@ -307,6 +313,7 @@ first"#;
 /// F31, S2-38: a program that is not there is told as such, at once and again after every attempt.
 #[tokio::test]
 async fn f31_a_missing_program_is_told() {
+    let _turn = TURN.lock().await;
     let nowhere = way(|| {
         let spawn = Spawn::new("cardan-no-such-program");
         std::future::ready(spawn.spawn(&Limits::DEFAULT))
