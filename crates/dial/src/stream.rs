@@ -229,7 +229,7 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
 }
 
 async fn lost(wire: &Wire, why: &str) {
-    wire.tell(News::Pushes(Pushes::Absent)).await;
+    wire.tell(News::Pushes(Pushes::Lost)).await;
     wire.found(Violation::of(Rule::PushLost), why).await;
 }
 

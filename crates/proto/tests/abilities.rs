@@ -78,6 +78,20 @@ fn s0_4_a_link_without_pushes_refuses_legacy_listens() {
     assert_eq!(client.one()["method"], "subscriptions/listen");
 }
 
+/// S0-49, SUB-17: a lane for pushes that broke takes listens with it as lost, not as unwanted: by another link they may
+/// come true.
+#[test]
+fn s0_49_a_lost_lane_loses_listens() {
+    let mut client = Bench::legacy_client("2025-11-25");
+    let interest = Interest { tools: true, ..Interest::default() };
+    client.local(Command::Listen { ticket: Ticket(1), interest: interest.clone() });
+    client.session.carried_by(Abilities { pushes: Pushes::Lost, ..Abilities::STREAM });
+    client.local(Command::Listen { ticket: Ticket(2), interest });
+    let settled = client.settled();
+    assert_eq!(settled.len(), 2, "{settled:?}");
+    assert!(settled.iter().all(|(_, outcome)| matches!(outcome, Outcome::Lost { .. })), "{settled:?}");
+}
+
 /// S0-4: a server without a lane for pushes keeps to itself what belongs to no call.
 #[test]
 fn s0_4_a_link_without_pushes_carries_nothing_outside_calls() {

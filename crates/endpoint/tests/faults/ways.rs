@@ -99,7 +99,7 @@ async fn f14_a_slammed_door_is_not_knocked_at_for_ever() {
     // The old connections end with their server; nothing is there any more.
     let runs = rig.stop().await;
     within("the end of the push lane", async {
-        while client.pushes() != Pushes::Absent {
+        while client.pushes() != Pushes::Lost {
             tokio::task::yield_now().await;
         }
     })

@@ -1,7 +1,7 @@
 //! What a session knows of the link that carries it: what has left, what has come, what can be taken back.
 
 use super::Session;
-use super::event::{Delivery, Event, Output, Stage};
+use super::event::{Cause, Delivery, Event, Outcome, Output, Refusal, Stage};
 use super::tables::Pending;
 use crate::era::Era;
 use crate::method::Method;
@@ -78,8 +78,10 @@ pub enum Pushes {
     Carried,
     /// It may soon: the lane for it is being opened, or opened again.
     Opening,
-    /// There is no lane for it.
+    /// There is no lane for it, and never will be.
     Absent,
+    /// There was a lane for it, which broke and could not be had again.
+    Lost,
 }
 
 impl Abilities {
@@ -140,7 +142,20 @@ impl Carrier {
     }
 
     pub(super) fn pushes(&self) -> bool {
-        self.abilities.pushes != Pushes::Absent
+        matches!(self.abilities.pushes, Pushes::Carried | Pushes::Opening)
+    }
+
+    /// What becomes of a legacy listen that has no lane to hear by; nothing: it has one.
+    pub(super) fn deaf(&self) -> Option<Outcome> {
+        match self.abilities.pushes {
+            Pushes::Carried | Pushes::Opening => None,
+            Pushes::Absent => Some(Outcome::Refused(Refusal::NoPushes)),
+            // Nothing is wrong with the wish: by another link it may come true.
+            Pushes::Lost => {
+                let cause = Cause::Io("the lane for pushes broke and could not be had again".into());
+                Some(Outcome::Lost { cause, delivery: Delivery::Sent })
+            }
+        }
     }
 
     pub(super) fn silence(&self) -> Silence {

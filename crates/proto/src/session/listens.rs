@@ -263,8 +263,8 @@ impl Session {
         if revision.has(&Method::SubscriptionsListen) {
             return self.listen_modern(ticket, interest, revision);
         }
-        if !self.carrier.pushes() {
-            return self.settle(ticket, Outcome::Refused(Refusal::NoPushes));
+        if let Some(deaf) = self.carrier.deaf() {
+            return self.settle(ticket, deaf);
         }
         if !interest.uris.is_empty()
             && let Some(lacking) = self.server.lacks(&Method::ResourcesSubscribe)
@@ -434,12 +434,10 @@ impl Session {
 
     /// There turned out to be no lane for what legacy listens wait for: who listens is told.
     pub(super) fn refuse_legacy_listens(&mut self) {
-        if self.carrier.pushes() || self.is_modern() {
-            return;
-        }
+        let Some(deaf) = self.carrier.deaf().filter(|_| !self.is_modern()) else { return };
         let tickets: Vec<_> = self.heard.listens.keys().copied().collect();
         for ticket in tickets {
-            self.end_legacy_listen(ticket, Outcome::Refused(Refusal::NoPushes));
+            self.end_legacy_listen(ticket, deaf.clone());
         }
     }
 
