@@ -5,6 +5,7 @@ use std::fmt;
 use orion::errors::UnknownCryptoError;
 use orion::hazardous::hash::sha2::sha256::Sha256;
 
+use crate::resolve::{Endpoint, Reach, Resolved};
 use crate::server::{Remote, Server, Way};
 use crate::text::{Part, Text};
 use crate::tree::{Node, Value};
@@ -51,6 +52,34 @@ impl Server {
     }
 }
 
+impl Resolved {
+    /// A name for whoever is reached, and as whom: the digest of the configuration mixed with everything that was
+    /// expanded, credentials included. They cannot be read back from it. What a helper will print is no part of it.
+    #[must_use]
+    pub fn fingerprint(&self, digest: Digest) -> Digest {
+        let mut hash = Hash(Sha256::new());
+        hash.word("resolved");
+        hash.bytes(&digest.0);
+        match &self.reach {
+            Reach::Command { program, args, env, cwd } => {
+                hash.word(program.expose());
+                hash.list(args, |hash, arg| hash.word(arg.expose()));
+                hash.list(env, |hash, (name, value)| {
+                    hash.word(name);
+                    hash.list(value.as_slice(), |hash, value| hash.word(value.expose()));
+                });
+                hash.list(cwd.as_slice(), |hash, cwd| hash.word(&cwd.to_string_lossy()));
+            }
+            Reach::Http(endpoint) | Reach::Sse(endpoint) | Reach::WebSocket(endpoint) => {
+                hash.endpoint(endpoint);
+            }
+            Reach::Unix(path) | Reach::Pipe(path) => hash.word(&path.to_string_lossy()),
+            Reach::Tcp(address) => hash.word(address),
+        }
+        hash.finish()
+    }
+}
+
 struct Hash(Sha256);
 
 impl Hash {
@@ -82,6 +111,15 @@ impl Hash {
         self.list(remote.headers_helper.as_slice(), Self::text);
         self.list(remote.bearer_env.as_slice(), |hash, name| hash.word(name));
         self.list(remote.ca.as_slice(), Self::text);
+    }
+
+    fn endpoint(&mut self, endpoint: &Endpoint) {
+        self.word(endpoint.url.expose());
+        self.list(&endpoint.headers, |hash, (name, value)| {
+            hash.word(&name.to_ascii_lowercase());
+            hash.word(value.expose());
+        });
+        self.list(endpoint.ca.as_slice(), |hash, ca| hash.word(&ca.to_string_lossy()));
     }
 
     fn text(&mut self, text: &Text) {

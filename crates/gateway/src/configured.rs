@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use cardan_client::Connector;
-use cardan_config::resolve::Surroundings;
+use cardan_config::resolve::{Commands, Resolved, Surroundings};
 use cardan_config::server::{EnvPolicy, Server, Settings, Tools, Way};
-use cardan_config::{Config, Problem};
+use cardan_config::{Config, Search};
 use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
+use cardan_transport::stderr::OnLine;
 
 use crate::fleet::{Making, Spec};
-use crate::reach::way_to;
+use crate::reach::{ReachError, way_to};
 use crate::rules::{Pattern, RuleSet, Rules};
 
 /// The enabled servers of a configuration. One that cannot be reached as it is written is among them, with its
@@ -31,6 +33,20 @@ pub fn specs(
     specs
 }
 
+/// Does something with what this process expands text with: its variables, its user, the folder of its project.
+/// Commands in values are not run.
+pub fn here<T>(config: &Config, search: &Search, work: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+    let env = |name: &str| std::env::var(name).ok();
+    let project = search.project();
+    work(&Surroundings {
+        env: &env,
+        inputs: &|id| config.input(id, &env),
+        home: search.folders.home.as_deref(),
+        workspace: Some(&project),
+        commands: Commands::Refuse,
+    })
+}
+
 /// One server.
 #[must_use]
 pub fn spec(
@@ -40,18 +56,26 @@ pub fn spec(
     connector: &Connector,
     limits: &Limits,
 ) -> Spec {
-    let digest = server.digest().to_string();
-    let making = making(server, settings, surroundings, connector, limits);
+    let (digest, secrets, making) = match server.resolve(surroundings) {
+        Ok(resolved) => {
+            let making = making(server, &resolved, settings, connector.clone(), limits, None);
+            let making = making.map_err(|error| resolved.redactor.redact(&error.to_string()).into());
+            // A catalog may be for one credential alone, so another one finds nothing under its name.
+            (resolved.fingerprint(server.digest()), resolved.redactor, making)
+        }
+        Err(problem) => (server.digest(), Redactor::default(), Err(problem.to_string().into())),
+    };
     Spec {
         name: server.name.clone(),
         kind: server.way.kind(),
         identity: format!("{digest} {settings:?}"),
-        digest,
-        making: making.map_err(|problem| problem.to_string().into()),
+        digest: digest.to_string(),
+        making,
         lazy: settings.lazy.unwrap_or(false),
         idle_stop: settings.idle_stop.filter(|after| !after.is_zero()),
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
         rules: rules(&server.tools),
+        secrets,
     }
 }
 
@@ -68,18 +92,19 @@ fn broken(config: &Config) -> Vec<Spec> {
     specs
 }
 
-fn making(
+/// How a connection to an expanded server is made and kept. `on_stderr` gets what a started one writes there.
+pub fn making(
     server: &Server,
+    resolved: &Resolved,
     settings: Settings,
-    surroundings: &Surroundings<'_>,
-    connector: &Connector,
+    connector: Connector,
     limits: &Limits,
-) -> Result<Making, Box<dyn std::fmt::Display>> {
-    let resolved = server.resolve(surroundings).map_err(|problem: Problem| Box::new(problem) as Box<_>)?;
+    on_stderr: Option<OnLine>,
+) -> Result<Making, ReachError> {
     let limits = bounded(limits, settings);
     let policy = settings.env_policy.unwrap_or(EnvPolicy::Inherit);
-    let way = way_to(&resolved, policy, &limits).map_err(|error| Box::new(error) as Box<_>)?;
-    let mut connector = connector.clone().secrets(resolved.redactor.clone()).limits(limits);
+    let way = way_to(resolved, policy, &limits, on_stderr)?;
+    let mut connector = connector.secrets(resolved.redactor.clone()).limits(limits);
     if let Some(era) = settings.era {
         connector = connector.era(era);
     }

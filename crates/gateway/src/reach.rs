@@ -13,19 +13,25 @@ use cardan_proto::secret::Secret;
 use cardan_tls::{TlsError, Trust};
 use cardan_transport::socket;
 use cardan_transport::spawn::{self, Spawn};
+use cardan_transport::stderr::OnLine;
 use cardan_ws::{Dial, DialError};
 use http::{HeaderName, HeaderValue};
 
-/// The way to a server. What can be wrong with it without trying is told now.
+/// The way to a server. What can be wrong with it without trying is told now. `on_stderr` gets every line that a
+/// started one writes there.
 pub fn way_to(
     resolved: &Resolved,
     env_policy: EnvPolicy,
     limits: &Limits,
+    on_stderr: Option<OnLine>,
 ) -> Result<Arc<dyn Way>, ReachError> {
     let limits = limits.clone();
     Ok(match &resolved.reach {
         Reach::Command { program, args, env, cwd } => {
-            let spawn = launch(program, args, env, cwd.as_deref(), env_policy);
+            let mut spawn = launch(program, args, env, cwd.as_deref(), env_policy);
+            if let Some(on_line) = on_stderr {
+                spawn = spawn.on_stderr(move |line| on_line(line));
+            }
             way(move || {
                 let started = spawn.spawn(&limits);
                 async move { started }

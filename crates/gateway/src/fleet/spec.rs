@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_client::{Connector, Way};
+use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 
 use crate::rules::RuleSet;
@@ -16,7 +17,7 @@ pub struct Spec {
     pub name: String,
     /// What kind of way leads to it, in a word.
     pub kind: &'static str,
-    /// Under what its catalog is kept: whoever is reached in this way.
+    /// Under what its catalog is kept: whoever is reached in this way, with these credentials.
     pub digest: String,
     /// What makes it another connection: two specs with the same one need no restart between them.
     pub identity: String,
@@ -30,6 +31,8 @@ pub struct Spec {
     pub concurrency: Option<usize>,
     /// What of it is shown.
     pub rules: RuleSet,
+    /// What is not to be shown of whatever it or its connection says.
+    pub secrets: Redactor,
 }
 
 impl Spec {
@@ -52,6 +55,7 @@ impl Spec {
             idle_stop: None,
             concurrency: None,
             rules: RuleSet::default(),
+            secrets: Redactor::default(),
         }
     }
 
@@ -69,6 +73,7 @@ impl Spec {
             idle_stop: None,
             concurrency: None,
             rules: RuleSet::default(),
+            secrets: Redactor::default(),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Tender {
             match list {
                 Ok(list) => *catalog.list_mut(kind) = list,
                 Err(error) => {
-                    let why = format!("{}: {error}", kind.method()).into();
+                    let why = self.upstream.hidden(&format!("{}: {error}", kind.method()));
                     self.upstream.common.tell(&self.upstream.name, What::Unlisted(why));
                 }
             }

@@ -232,11 +232,16 @@ impl Upstream {
         let mut inner = self.lock();
         inner.since = Instant::now();
         if let Some(cause) = &transition.cause {
-            inner.cause = Some(cause.to_string().into());
+            inner.cause = Some(self.hidden(&cause.to_string()));
         }
         if transition.to == Condition::READY && !transition.from.is_up() {
             inner.ups += 1;
         }
+    }
+
+    /// Text without this server's secrets.
+    pub(super) fn hidden(&self, text: &str) -> Arc<str> {
+        self.spec.secrets.redact(text).into()
     }
 
     pub(super) fn settled(&self, revision: Revision) {

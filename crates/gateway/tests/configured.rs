@@ -1,0 +1,82 @@
+//! From a configuration to the servers of a fleet: whose catalog is whose, and what is not shown.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::path::Path;
+
+use cardan_client::Client;
+use cardan_config::resolve::{Commands, Surroundings};
+use cardan_config::{Config, File, Tool};
+use cardan_gateway::cache::{CatalogCache, Kept};
+use cardan_gateway::catalog::Catalog;
+use cardan_gateway::configured::specs;
+use cardan_gateway::fleet::{Fleet, Health, Known, Options, Spec};
+use cardan_proto::era::Revision;
+use cardan_proto::limits::Limits;
+use common::Scratch;
+
+/// The servers of a file, where the variable TOKEN has this value.
+fn specs_of(text: &str, token: Option<&str>) -> Vec<Spec> {
+    let file = File::parse(Path::new("cardan.toml"), text, Some(Tool::Cardan)).unwrap();
+    let config = Config { servers: file.servers, problems: file.problems, ..Config::default() };
+    let env = |name: &str| token.filter(|_| name == "TOKEN").map(str::to_owned);
+    let surroundings = Surroundings {
+        env: &env,
+        inputs: &|_| None,
+        home: None,
+        workspace: None,
+        commands: Commands::Refuse,
+    };
+    specs(&config, &surroundings, &Client::builder("test", "0"), &Limits::DEFAULT)
+}
+
+const WAYS: [&str; 4] = [
+    "[servers.a]\nurl = 'http://127.0.0.1:9/mcp'\nbearer_env = 'TOKEN'\nlazy = true",
+    "[servers.a]\nurl = 'ws://127.0.0.1:9/ws'\nheaders = { X-Key = '${TOKEN}' }\nlazy = true",
+    "[servers.a]\nurl = 'http://127.0.0.1:9/${TOKEN}/mcp'\nlazy = true",
+    "[servers.a]\ncommand = 'nothing'\nenv = { KEY = '${TOKEN}' }\nlazy = true",
+];
+
+/// INT-7: a catalog that was told to one credential is not shown to another, and the name under which it is kept says
+/// nothing of either.
+#[tokio::test]
+async fn int_7_a_catalog_is_for_the_credential_that_it_was_told_to() {
+    for (at, text) in WAYS.into_iter().enumerate() {
+        let scratch = Scratch::new(&format!("credential-{at}"));
+        let cache = CatalogCache::new(scratch.path());
+        let mut catalog = Catalog::new(Revision::LATEST_MODERN, None);
+        catalog.tools.private = true;
+        let [first] = &specs_of(text, Some("canary-one"))[..] else { panic!("one server") };
+        assert!(first.digest.len() >= 32 && first.digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert!(!format!("{first:?}").contains("canary"), "{text}");
+        cache.save(&first.digest, &Kept::now("a", catalog)).unwrap();
+        for (token, known) in [("canary-one", true), ("canary-two", false)] {
+            let options = Options { cache: Some(cache.clone()), ..Options::default() };
+            let fleet = Fleet::start(specs_of(text, Some(token)), options);
+            let status = fleet.upstream("a").unwrap().status();
+            assert_eq!(matches!(status.known, Known::Cached(_)), known, "{text} {token}");
+            fleet.close("the test goes on").await;
+        }
+        let renamed = text.replace("servers.a", "servers.b");
+        assert_eq!(specs_of(&renamed, Some("canary-one"))[0].digest, first.digest, "names say nothing");
+    }
+}
+
+/// Another credential is another connection; what cannot be expanded is listed with its problem, without values.
+#[tokio::test]
+async fn another_credential_is_another_connection() {
+    for text in WAYS {
+        let [one, two, same] =
+            ["canary-one", "canary-two", "canary-one"].map(|token| specs_of(text, Some(token)));
+        let fleet = Fleet::start(one, Options::default());
+        assert_eq!(fleet.reload(same).await.kept, ["a"]);
+        assert_eq!(fleet.reload(two).await.restarted, ["a"]);
+        assert_eq!(fleet.reload(specs_of(text, None)).await.restarted, ["a"]);
+        let status = fleet.upstream("a").unwrap().status();
+        assert_eq!(status.health, Health::Misconfigured);
+        assert!(status.cause.unwrap().contains("the variable TOKEN is not set"));
+        fleet.close("the test goes on").await;
+    }
+}
