@@ -112,6 +112,28 @@ impl Search {
         project.into_iter().chain(user).collect()
     }
 
+    /// Every file that would be read if it were there, given what the files that are there import: where a change is
+    /// one of the configuration.
+    #[must_use]
+    pub fn candidates(&self, config: &Config) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = match &self.file {
+            Some(file) => vec![self.cwd.join(file)],
+            None => {
+                let root = self.project();
+                let folders = self.cwd.ancestors().take_while(|folder| folder.starts_with(&root));
+                let project = folders.flat_map(|folder| Tool::Cardan.project_files(folder));
+                project.chain(self.user_file()).collect()
+            }
+        };
+        for tool in config.sources.iter().flat_map(|source| &source.file.imports) {
+            files.extend(tool.project_files(&self.project()));
+            files.extend(tool.user_files(&self.folders));
+        }
+        files.sort();
+        files.dedup();
+        files
+    }
+
     /// A tool's files that exist, those of the project first.
     #[must_use]
     pub fn files_of(&self, tool: Tool) -> Vec<PathBuf> {

@@ -5,6 +5,7 @@
 //! * [`fleet`]: the supervised set of upstreams.
 //! * [`catalog`]: what one server offers, as it told it.
 //! * [`cache`]: catalogs on disk, so that tools are there before their servers are.
+//! * [`reload`]: a configuration that is followed while it is in force.
 //! * [`rules`]: what of that is shown.
 //! * [`merge`]: many catalogs as one, and where each name leads.
 
@@ -14,4 +15,5 @@ pub mod configured;
 pub mod fleet;
 pub mod merge;
 pub mod reach;
+pub mod reload;
 pub mod rules;

@@ -172,6 +172,9 @@ pub struct Limits {
     pub task_poll_interval: Duration,
     /// The least time between two looks at a task, whatever the server says.
     pub task_poll_floor: Duration,
+    /// Between two looks at the configuration's files. A change is taken over when it looks the same twice, so a file
+    /// that is being written is left alone.
+    pub config_poll_interval: Duration,
 }
 
 impl Limits {
@@ -250,6 +253,7 @@ impl Limits {
         task_ttl_max: Duration::from_secs(86_400), // a night's work and a day to fetch it
         task_poll_interval: Duration::from_secs(1), // what a person notices
         task_poll_floor: Duration::from_millis(50),
+        config_poll_interval: Duration::from_millis(500), // an editor has written a file by then
     };
 }
 

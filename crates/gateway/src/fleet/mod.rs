@@ -94,12 +94,14 @@ pub struct Fleet {
 #[derive(Debug)]
 struct Shared {
     upstreams: Mutex<Vec<Arc<Upstream>>>,
+    /// Those that a reload took out and that have not ended yet. Whoever gives up the reload leaves them here.
+    leaving: Mutex<Vec<Arc<Upstream>>>,
     common: Arc<Common>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        for upstream in lock(&self.upstreams).iter() {
+        for upstream in lock(&self.upstreams).iter().chain(lock(&self.leaving).iter()) {
             upstream.abort();
         }
     }
@@ -138,7 +140,8 @@ impl Fleet {
             news: watch::Sender::new(0),
         });
         let upstreams = specs.into_iter().map(|spec| Upstream::start(spec, &common)).collect();
-        Self { shared: Arc::new(Shared { upstreams: Mutex::new(upstreams), common }) }
+        let (upstreams, leaving) = (Mutex::new(upstreams), Mutex::default());
+        Self { shared: Arc::new(Shared { upstreams, leaving, common }) }
     }
 
     /// All upstreams, in their configured order.
@@ -168,16 +171,26 @@ impl Fleet {
     /// Waits until it is known of every upstream that starts what it offers or that it does not work, at most for
     /// `window`.
     pub async fn settle(&self, window: Duration) {
+        self.all(window, Upstream::is_decided).await;
+    }
+
+    /// Waits until every upstream that starts has told what it offers itself, or failed, at most so long. What is known
+    /// from the cache does not count.
+    pub async fn started(&self, within: Duration) {
+        self.all(within, Upstream::has_started).await;
+    }
+
+    async fn all(&self, within: Duration, holds: fn(&Upstream) -> bool) {
         let mut news = self.shared.common.news.subscribe();
         let decided = async {
-            while !self.upstreams().iter().all(|upstream| upstream.is_decided()) {
+            while !self.upstreams().iter().all(|upstream| holds(upstream)) {
                 if news.changed().await.is_err() {
                     return;
                 }
             }
         };
         // What is not known by then comes as a change.
-        let _ = tokio::time::timeout(window, decided).await;
+        let _ = tokio::time::timeout(within, decided).await;
     }
 
     /// What all of them offer, as one. Entries lead to upstreams by their place in the list that comes with it.
@@ -229,6 +242,7 @@ impl Fleet {
             done.removed.sort();
             leaving.extend(before.into_values());
         }
+        lock(&self.shared.leaving).extend(leaving.iter().cloned());
         for name in &done.added {
             common.tell(&name.as_str().into(), What::Added);
         }
@@ -237,12 +251,14 @@ impl Fleet {
         }
         common.stir();
         close_all(&leaving, "the configuration changed").await;
+        lock(&self.shared.leaving).retain(|one| !leaving.iter().any(|left| Arc::ptr_eq(one, left)));
         done
     }
 
     /// Lets what runs finish, then ends all. Returns when no process is left.
     pub async fn close(&self, reason: &'static str) {
-        let upstreams = std::mem::take(&mut *self.lock());
+        let mut upstreams = std::mem::take(&mut *self.lock());
+        upstreams.append(&mut lock(&self.shared.leaving));
         close_all(&upstreams, reason).await;
     }
 

@@ -181,9 +181,14 @@ impl Upstream {
 
     /// Is there nothing to wait for?
     pub(super) fn is_decided(&self) -> bool {
+        let known = self.lock().catalog.is_some();
+        known || self.has_started()
+    }
+
+    /// Has starting come to its end, whatever was known before?
+    pub(super) fn has_started(&self) -> bool {
         let inner = self.lock();
-        let known = inner.catalog.is_some() || inner.progress != Progress::Open;
-        self.spec.making.is_err() || !inner.wanted || known
+        self.spec.making.is_err() || !inner.wanted || inner.progress != Progress::Open
     }
 
     /// Would `spec` reach the same server in the same way?

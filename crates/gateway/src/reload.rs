@@ -1,0 +1,249 @@
+//! A configuration that is followed while it is in force.
+//!
+//! Files are looked at every now and then: by their stamps, and by their contents only where a stamp says that there is
+//! something to see. What looks the same twice is taken over, so a file that is being written is left alone. What has a
+//! new problem is refused as a whole: the old configuration stays in force until the files are right again.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use cardan_config::{Config, Problem, Search};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::fleet::{Fleet, Reloaded, Spec};
+
+/// A configuration, and how its files looked last.
+#[derive(Debug)]
+pub struct Follow {
+    search: Search,
+    /// In force.
+    config: Arc<Config>,
+    files: Vec<PathBuf>,
+    stamps: Vec<Option<Stamp>>,
+    /// Of what was judged last.
+    contents: u64,
+    phase: Phase,
+}
+
+/// How far a change has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Quiet,
+    /// Something is different; it is judged when it looks the same again.
+    Stirred,
+}
+
+/// What a look at the files brought.
+#[derive(Debug)]
+pub enum Look {
+    /// They say what they said.
+    Same,
+    /// They are changing.
+    Changing,
+    /// They say something else that is wrong: what is in force stays so.
+    Refused(Vec<Problem>),
+    /// They say something else, which is in force now.
+    Taken(Arc<Config>),
+}
+
+impl Follow {
+    /// Reads a configuration, to be followed from now on.
+    #[must_use]
+    pub fn read(search: Search) -> Self {
+        let files = search.candidates(&Config::default());
+        let Reading { config, files, stamps, contents } = Reading::of(&search, files, &[]);
+        Self { search, config: Arc::new(config), files, stamps, contents, phase: Phase::Quiet }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// Looks at the files. Reads them only where something is different.
+    pub fn look(&mut self) -> Look {
+        let stamps = stamps(&self.files);
+        if stamps != self.stamps {
+            (self.stamps, self.phase) = (stamps, Phase::Stirred);
+            return Look::Changing;
+        }
+        match self.phase {
+            Phase::Quiet => Look::Same,
+            Phase::Stirred => self.judge(),
+        }
+    }
+
+    fn judge(&mut self) -> Look {
+        self.phase = Phase::Quiet;
+        if contents(&self.files) == self.contents {
+            return Look::Same;
+        }
+        // The imports of a file that cannot be read are not known, and those in force still count.
+        let in_force = self.search.candidates(&self.config);
+        let reading = Reading::of(&self.search, self.files.clone(), &in_force);
+        (self.files, self.stamps, self.contents) = (reading.files, reading.stamps, reading.contents);
+        let known = |new: &&Problem| self.config.problems.iter().any(|old| same(old, new));
+        let refused: Vec<Problem> =
+            reading.config.problems.iter().filter(|new| !known(new)).cloned().collect();
+        if !refused.is_empty() {
+            return Look::Refused(refused);
+        }
+        self.config = Arc::new(reading.config);
+        Look::Taken(Arc::clone(&self.config))
+    }
+}
+
+/// A configuration, and how its files looked at the latest before they were read: what changes in between is seen by the
+/// next look.
+struct Reading {
+    config: Config,
+    files: Vec<PathBuf>,
+    stamps: Vec<Option<Stamp>>,
+    contents: u64,
+}
+
+/// Each reading may name more files to look at. More often than this they do not stop changing.
+const READINGS: usize = 4;
+
+impl Reading {
+    fn of(search: &Search, files: Vec<PathBuf>, more: &[PathBuf]) -> Self {
+        let mut files = files;
+        let mut reading = None;
+        for _ in 0..READINGS {
+            let (stamps, contents) = (stamps(&files), contents(&files));
+            let config = Config::load(search);
+            let mut next = search.candidates(&config);
+            next.extend_from_slice(more);
+            next.sort();
+            next.dedup();
+            let settled = next == files;
+            reading = Some(Self { config, files, stamps, contents });
+            if settled {
+                break;
+            }
+            files = next;
+        }
+        reading.expect("it is read at least once")
+    }
+}
+
+/// Is it the same thing that is wrong, wherever it stands by now?
+fn same(one: &Problem, two: &Problem) -> bool {
+    let what = |problem: &Problem| (problem.file.clone(), problem.server.clone(), problem.message.clone());
+    what(one) == what(two)
+}
+
+/// What tells that a file was written, without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    changed: Option<SystemTime>,
+    place: u64,
+    /// Of a file that was written just now: it may be written again before its time moves on.
+    contents: Option<u64>,
+}
+
+/// Longer than any file system's clock stands still.
+const RECENT: Duration = Duration::from_secs(2);
+
+fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    files.iter().map(|file| stamp(file)).collect()
+}
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let about = fs::metadata(file).ok()?;
+    let changed = about.modified().ok();
+    let recent = changed.and_then(|at| at.elapsed().ok()).is_none_or(|ago| ago < RECENT);
+    #[cfg(unix)]
+    let place = std::os::unix::fs::MetadataExt::ino(&about);
+    #[cfg(not(unix))]
+    let place = 0;
+    let contents = recent.then(|| contents(&[file.to_owned()]));
+    Some(Stamp { bytes: about.len(), changed, place, contents })
+}
+
+/// Told apart, not guarded: nobody gains anything by two configurations that look the same.
+fn contents(files: &[PathBuf]) -> u64 {
+    let mut hash = DefaultHasher::new();
+    for file in files {
+        (file, fs::read(file).ok()).hash(&mut hash);
+    }
+    hash.finish()
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// It is in force.
+    Taken(Reloaded),
+    /// It is wrong, and what was in force stays so.
+    Refused(Vec<Problem>),
+}
+
+/// Changes that nobody has read of yet; the fleet goes on with the next when there is room.
+const TURNS: usize = 16;
+
+/// A fleet that goes over to whatever its configuration says. Stops following when it is dropped.
+#[derive(Debug)]
+pub struct Following {
+    turns: mpsc::Receiver<Turn>,
+    task: JoinHandle<()>,
+}
+
+impl Following {
+    /// Begins to follow, with a look every so often. Needs a tokio runtime.
+    pub fn start(
+        fleet: Fleet,
+        mut follow: Follow,
+        every: Duration,
+        specs: impl Fn(&Config) -> Vec<Spec> + Send + 'static,
+    ) -> Self {
+        let (tell, turns) = mpsc::channel(TURNS);
+        let task = tokio::spawn(async move {
+            let mut next = Instant::now();
+            loop {
+                next += every;
+                sleep_until(next).await;
+                // A slow disk hinders nobody.
+                let looked = tokio::task::spawn_blocking(move || (follow.look(), follow)).await;
+                let Ok((look, back)) = looked else { return };
+                follow = back;
+                let turn = match look {
+                    Look::Same | Look::Changing => continue,
+                    Look::Refused(problems) => Turn::Refused(problems),
+                    Look::Taken(config) => Turn::Taken(fleet.reload(specs(&config)).await),
+                };
+                if tell.send(turn).await.is_err() {
+                    return;
+                }
+                next = next.max(Instant::now());
+            }
+        });
+        Self { turns, task }
+    }
+
+    /// The next change and what became of it; nothing: there will be none.
+    pub async fn next(&mut self) -> Option<Turn> {
+        self.turns.recv().await
+    }
+
+    /// Stops following. What a reload has taken out of the fleet by then is ended by the fleet.
+    pub async fn stop(mut self) {
+        self.task.abort();
+        self.turns.close();
+        // It was told to end; how it did does not matter.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
