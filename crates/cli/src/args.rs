@@ -11,6 +11,7 @@ use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::config::args::ConfigArgs;
+use crate::cmd::servers::args::ServersArgs;
 use crate::output::Form;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
@@ -30,11 +31,13 @@ Examples:
   cardan read demo://clock -- cardan demo
   cardan info unix:///run/user/1000/demo.sock
   cardan list https://example.com/mcp --bearer-env TOKEN
+  cardan call weather forecast city=Bonn
   cardan info ws://127.0.0.1:2273/ws
   cardan config import --from claude-code
+  cardan servers --watch
 
 Exit codes:
-  0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 10 JSON-RPC error,
+  0 ok, 1 usage, 4 unreachable, 5 tool error or not found, 6 not all servers up, 10 JSON-RPC error,
   11 protocol violation, 12 timeout, 13 server exited, 14 input required, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +58,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Show and change which servers are configured, here and in other tools
     Config(ConfigArgs),
+    /// Start the configured servers and show how each stands
+    Servers(ServersArgs),
 }
 
 impl Command {
@@ -67,6 +72,7 @@ impl Command {
             Self::Prompt(args) => &args.options,
             Self::Info(args) => &args.options,
             Self::Config(args) => return args.form(),
+            Self::Servers(args) => return args.form(),
             Self::Demo(_) | Self::Serve(_) => return Form::Text,
         };
         options.form()
@@ -293,6 +299,9 @@ impl Options {
 /// The server to start, or how to reach one that runs.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
+    /// Look a server's name up in this file and no other
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Send a header with every HTTP request
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
@@ -333,7 +342,7 @@ enum EraName {
     Modern,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())
 }

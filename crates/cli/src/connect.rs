@@ -23,6 +23,7 @@ use crate::args::Options;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::named::Named;
 use crate::output::tell;
 use crate::target::Target;
 use crate::watch::{Loudness, Watch, progress_line};
@@ -43,8 +44,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 impl Connection {
     /// Starts or dials the server and opens a session.
     pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
-        let interrupts = Interrupts::watch()
-            .map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")))?;
+        let interrupts = Interrupts::watch()?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
@@ -52,7 +52,7 @@ impl Connection {
         let connector = connector(options, &watch, &person, &limits)?;
         let start = Instant::now();
         let opened = tokio::select! {
-            opened = reach(door, &connector, &watch, &limits) => opened,
+            opened = reach(door, &connector, &watch, &limits, options) => opened,
             () = interrupts.first() => Err(interrupted()),
         };
         let client = opened.map_err(|failure| watch.explained(failure))?;
@@ -170,6 +170,7 @@ enum Door<'a> {
     Tcp(&'a str),
     Http(Box<Http>, Redactor),
     Ws(&'a str, Box<Dial>, Redactor),
+    Named(Box<Named>),
 }
 
 impl<'a> Door<'a> {
@@ -195,6 +196,7 @@ impl<'a> Door<'a> {
                 let (dial, secrets) = access.socket(url, limits)?;
                 Self::Ws(url, Box::new(dial), secrets)
             }
+            Target::Named { name, config } => Self::Named(Box::new(Named::find(name, config.clone())?)),
         })
     }
 
@@ -203,6 +205,7 @@ impl<'a> Door<'a> {
         match self {
             Self::Spawn(spawn) => spawn.redactor(),
             Self::Http(_, secrets) | Self::Ws(_, _, secrets) => secrets.clone(),
+            Self::Named(named) => named.secrets(),
             Self::Unix(_) | Self::Tcp(_) => Redactor::default(),
         }
     }
@@ -213,8 +216,10 @@ async fn reach(
     connector: &Connector,
     watch: &Watch,
     limits: &Limits,
+    options: &Options,
 ) -> Result<Client, Failure> {
     match door {
+        Door::Named(named) => named.reach(connector.clone(), watch.loudness(), limits, options).await,
         Door::Spawn(mut spawn) => {
             if watch.loudness() == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));

@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     ToolFailed,
     /// The server has no such tool, resource or prompt.
     NotFound,
+    /// Of the configured servers some are not up.
+    NotAllUp,
     /// The server answered with a JSON-RPC error.
     Fault,
     /// The server broke the protocol.
@@ -37,6 +39,7 @@ impl Exit {
             Self::Usage => 1,
             Self::Unreachable => 4,
             Self::ToolFailed | Self::NotFound => 5,
+            Self::NotAllUp => 6,
             Self::Fault => 10,
             Self::Violation => 11,
             Self::Timeout => 12,
@@ -54,6 +57,7 @@ impl Exit {
             Self::Unreachable => "unreachable",
             Self::ToolFailed => "tool error",
             Self::NotFound => "not found",
+            Self::NotAllUp => "not all up",
             Self::Fault => "JSON-RPC error",
             Self::Violation => "protocol violation",
             Self::Timeout => "timeout",

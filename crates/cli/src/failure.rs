@@ -73,12 +73,17 @@ impl Failure {
         self.circumstances.fault.as_ref()
     }
 
-    /// With what was seen on the way, where it may explain the failure.
-    pub(crate) fn seen(mut self, findings: Vec<Finding>, stderr: String) -> Self {
+    /// With what was seen on the way, where it may explain the failure. No stderr at all: it was shown as it came.
+    pub(crate) fn seen(mut self, findings: Vec<Finding>, stderr: Option<String>) -> Self {
         let known = &mut self.circumstances;
+        let stderr = match stderr {
+            // The failure may bring more than was seen.
+            Some(stderr) if stderr.is_empty() => std::mem::take(&mut known.stderr),
+            stderr => stderr.unwrap_or_default(),
+        };
         match self.exit {
             Exit::Done | Exit::Usage | Exit::ToolFailed | Exit::NotFound => {}
-            Exit::InputRequired | Exit::Interrupted => {}
+            Exit::InputRequired | Exit::Interrupted | Exit::NotAllUp => {}
             Exit::Fault | Exit::Exited => known.stderr = stderr,
             Exit::Unreachable | Exit::Violation | Exit::Timeout => {
                 known.stderr = stderr;
@@ -93,6 +98,7 @@ impl Failure {
     /// Without secrets, whoever let them slip.
     pub(crate) fn hiding(mut self, secrets: &Redactor) -> Self {
         self.message = secrets.redact(&self.message).into_owned();
+        self.circumstances.stderr = secrets.redact(&self.circumstances.stderr).into_owned();
         if let Some(data) = self.circumstances.fault.as_mut().and_then(|fault| fault.data.as_mut()) {
             let told = String::from_utf8_lossy(data).into_owned();
             if let Cow::Owned(text) = secrets.redact(&told) {
@@ -117,7 +123,8 @@ impl Failure {
         }
     }
 
-    fn of_cause(cause: Cause) -> Self {
+    /// Why a link ended, or never was.
+    pub(crate) fn of_cause(cause: Cause) -> Self {
         let message = cause.to_string();
         match cause {
             Cause::Exited { status, stderr } => {

@@ -1,9 +1,9 @@
 //! Ctrl-C, or TERM: the first one ends what runs politely, the second one ends us.
 
-use std::io;
-
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+use crate::failure::Failure;
 
 /// How often the user interrupted. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -13,9 +13,11 @@ pub(crate) struct Interrupts {
 
 impl Interrupts {
     /// Watches from now on; none is missed between two waits.
-    pub(crate) fn watch() -> io::Result<Self> {
+    pub(crate) fn watch() -> Result<Self, Failure> {
+        let watch =
+            |kind| signal(kind).map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")));
         let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
         let (counting, count) = watch::channel(0);
         tokio::spawn(async move {
             loop {
@@ -37,6 +39,12 @@ impl Interrupts {
     /// Waits for the second.
     pub(crate) async fn second(&self) {
         self.nth(2).await;
+    }
+
+    /// Waits for one more than there were.
+    pub(crate) async fn another(&self) {
+        let so_far = *self.count.borrow();
+        self.nth(so_far + 1).await;
     }
 
     async fn nth(&self, wanted: u32) {

@@ -14,10 +14,12 @@ mod demo;
 mod exit;
 mod failure;
 mod interrupt;
+mod named;
 mod output;
 mod schema;
 mod stop;
 mod target;
+mod terminal;
 mod watch;
 
 use std::process::ExitCode;
@@ -67,5 +69,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(args) => cmd::demo::run(args).await,
         Command::Serve(args) => cmd::serve::run(args).await,
         Command::Config(args) => cmd::config::run(args),
+        Command::Servers(args) => cmd::servers::run(args).await,
     }
 }

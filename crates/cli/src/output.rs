@@ -18,8 +18,21 @@ pub(crate) enum Form {
     Json,
 }
 
+/// Is there someone who reads what we print?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    /// The pipe is closed.
+    Gone,
+}
+
 /// Writes text to stdout, with a newline at its end. Whoever closed the pipe has read enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(text).map(drop)
+}
+
+/// The same for who goes on only as long as someone reads.
+pub(crate) fn write(text: &str) -> Result<Reader, Failure> {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut stdout = io::stdout().lock();
     let written = stdout
@@ -27,10 +40,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| stdout.write_all(end.as_bytes()))
         .and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::usage(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::usage(format!("cannot write to stdout: {error}"))),
     }
 }
 
@@ -67,7 +79,7 @@ fn is_obeyed(c: char) -> bool {
 }
 
 /// JSON on one line. What is obeyed can stand only in strings, where an escape means the same.
-fn json_line(json: &str) -> Cow<'_, str> {
+pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
     if !json.contains(|c| c == '\n' || c == '\t' || is_obeyed(c)) {
         return Cow::Borrowed(json);
     }

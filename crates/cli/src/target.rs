@@ -1,4 +1,4 @@
-//! Which server is meant: a command after `--`, or an address.
+//! Which server is meant: a command after `--`, an address, or the name of a configured one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,16 +39,24 @@ pub(crate) enum Target {
         /// How it is spoken to.
         access: Access,
     },
+    /// As it is configured.
+    Named {
+        /// What it is called.
+        name: String,
+        /// The only file to look into.
+        config: Option<PathBuf>,
+    },
 }
 
-const FORMS: &str = "give a command after `--`, or an address: https://host/path, wss://host/path, tcp://host:port \
-                     or unix:///path";
+/// What can be given in place of a server that is not known.
+pub(crate) const FORMS: &str = "give a command after `--`, an address (https://host/path, wss://host/path, \
+                                tcp://host:port, unix:///path) or a name that `cardan config list` shows";
 
 impl Target {
     /// The server, and the words that are left for the command.
     pub(crate) fn split(words: Vec<String>, server: args::Server) -> Result<(Self, Vec<String>), Failure> {
         let access = Access::of(&server);
-        let args::Server { env, cwd, command, .. } = server;
+        let args::Server { env, cwd, command, config, .. } = server;
         let reached = access != Access::default();
         let mut command = command.into_iter();
         if let Some(program) = command.next() {
@@ -67,6 +75,10 @@ impl Target {
         let target = match Self::parse(&server)? {
             Self::Http { url, .. } => Self::Http { url, access },
             Self::Ws { url, .. } => Self::Ws { url, access },
+            Self::Named { name, .. } if reached => {
+                return Err(Failure::usage(HTTP_ONLY).next(configured(&name)));
+            }
+            Self::Named { name, .. } => Self::Named { name, config },
             _ if reached => return Err(Failure::usage(HTTP_ONLY).next(FORMS)),
             other => other,
         };
@@ -75,10 +87,7 @@ impl Target {
 
     fn parse(text: &str) -> Result<Self, Failure> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            let message = format!(
-                "no server named `{text}` can be reached: names in cardan.toml are not looked up here yet"
-            );
-            return Err(Failure::usage(message).next(FORMS));
+            return Ok(Self::Named { name: text.to_owned(), config: None });
         };
         match scheme.to_ascii_lowercase().as_str() {
             "tcp" if has_port(rest) => Ok(Self::Tcp(rest.to_owned())),
@@ -98,8 +107,11 @@ impl Target {
     }
 }
 
-const HTTP_ONLY: &str =
-    "--header, --bearer-env and the options for certificates are for a server that is reached over HTTP";
+const HTTP_ONLY: &str = "--header, --bearer-env and the options for certificates are for a server that is given as an address and reached over HTTP";
+
+fn configured(name: &str) -> String {
+    format!("say it where `{name}` is configured; `cardan config explain {name}` shows where")
+}
 
 fn has_port(address: &str) -> bool {
     address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -119,7 +131,9 @@ mod tests {
         assert!(
             matches!(Target::parse("WSS://host/ws").unwrap(), Target::Ws { url, .. } if url == "WSS://host/ws")
         );
-        for wrong in ["tcp://host", "unix://x", "gopher://x", "weather"] {
+        let named = Target::Named { name: "weather".into(), config: None };
+        assert_eq!(Target::parse("weather").unwrap(), named);
+        for wrong in ["tcp://host", "unix://x", "gopher://x"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -86,10 +86,10 @@ impl Watch {
     }
 
     /// The tail of the server's stderr, unless it was shown already.
-    pub(crate) fn stderr(&self) -> String {
+    pub(crate) fn stderr(&self) -> Option<String> {
         match self.loudness {
-            Loudness::Normal => self.lock().stderr.as_ref().map(Stderr::tail).unwrap_or_default(),
-            Loudness::Verbose => String::new(),
+            Loudness::Normal => Some(self.lock().stderr.as_ref().map(Stderr::tail).unwrap_or_default()),
+            Loudness::Verbose => None,
         }
     }
 

@@ -43,7 +43,7 @@ fn an_unknown_server_is_usage() {
         cardan(&["call", server, "echo"]).exits(1).tells(&["next: "]);
     }
     cardan(&["info", "weather"]).exits(1).tells(&[
-        "no server named `weather`",
+        "no server named `weather` is configured",
         "tcp://host:port",
         "unix:///path",
     ]);

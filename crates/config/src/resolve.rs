@@ -10,6 +10,7 @@ use crate::dotenv;
 use crate::problem::{Problem, Scene};
 use crate::run;
 use crate::server::{Launch, Remote, Server, Way};
+use crate::show::looks_secret;
 use crate::text::{Part, Place, Text};
 
 /// May commands in values be run?
@@ -229,10 +230,10 @@ impl Work<'_> {
         Ok(Endpoint { url, headers, helper, ca })
     }
 
-    /// A value, remembered as secret where its name says so.
+    /// A value, remembered as secret where its name says so, or it looks like one.
     fn guarded(&mut self, name: &str, value: String) -> Secret {
         let value = Secret::new(value);
-        if is_secret_name(name) {
+        if is_secret_name(name) || looks_secret(value.expose()) {
             self.secrets.push(value.clone());
         }
         value

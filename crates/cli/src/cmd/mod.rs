@@ -9,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod serve;
+pub(crate) mod servers;
 
 use bytes::Bytes;
 use cardan_proto::model::Raw;

@@ -33,13 +33,13 @@ pub(crate) fn run(args: ConfigArgs) -> Result<(), Failure> {
 }
 
 /// Where to look, from here.
-fn search(file: Option<PathBuf>) -> Result<Search, Failure> {
+pub(crate) fn search(file: Option<PathBuf>) -> Result<Search, Failure> {
     let cwd = env::current_dir().map_err(|error| Failure::usage(format!("no working folder: {error}")))?;
     Ok(Search::of(file, cwd, &variable))
 }
 
 /// A variable of ours.
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
@@ -59,7 +59,7 @@ fn tell_problems(config: &Config) -> Result<(), Failure> {
     }
 }
 
-fn failure(problem: &Problem) -> Failure {
+pub(crate) fn failure(problem: &Problem) -> Failure {
     Failure::usage(problem.to_string())
 }
 

@@ -1,0 +1,137 @@
+//! `cardan servers`: the configured servers, started, and how each stands.
+//!
+//! Nothing here prints a value that may be secret: causes come from the fleet, which hides them.
+
+pub(crate) mod args;
+mod live;
+mod row;
+
+use cardan_client::{Client, Connector};
+use cardan_config::{Config, Search};
+use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::configured::{here, specs};
+use cardan_gateway::fleet::{Fleet, Options, Spec};
+use cardan_gateway::reload::{Follow, Following};
+use cardan_proto::limits::Limits;
+use serde_json::{Value, json};
+
+use self::args::{Patience, ServersArgs};
+use self::row::{Row, table};
+use super::config::{failure, search, variable};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::output::{self, Form, tell};
+use crate::terminal::Terminal;
+
+pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
+    let interrupts = Interrupts::watch()?;
+    let search = search(args.config.clone())?;
+    let recipe = Recipe { connector: Client::builder("cardan", env!("CARGO_PKG_VERSION")), search };
+    let cache = CatalogCache::of_user(variable);
+    let options = Options { cache: cache.clone(), ..Options::default() };
+    let outcome = if args.watch {
+        let follow = Follow::read(recipe.search.clone());
+        let fleet = Fleet::start(recipe.usable(follow.config())?, options);
+        wait(&fleet, args.patience(), &interrupts).await;
+        let every = Limits::DEFAULT.config_poll_interval;
+        let following = Following::start(fleet.clone(), follow, every, move |config| recipe.specs(config));
+        let outcome = live::watch(&fleet, following, args.form(), &interrupts).await;
+        farewell(&fleet, &interrupts).await;
+        outcome
+    } else {
+        let fleet = Fleet::start(recipe.usable(&Config::load(&recipe.search))?, options);
+        let outcome = match wait(&fleet, args.patience(), &interrupts).await {
+            Waited::Enough => show(&fleet, args.form()),
+            Waited::Interrupted => Err(Failure::new(Exit::Interrupted, "interrupted by the user")),
+        };
+        farewell(&fleet, &interrupts).await;
+        outcome
+    };
+    if let Some(cache) = cache {
+        cache.prune();
+    }
+    outcome
+}
+
+/// How a configuration becomes servers to run.
+struct Recipe {
+    connector: Connector,
+    search: Search,
+}
+
+impl Recipe {
+    fn specs(&self, config: &Config) -> Vec<Spec> {
+        here(config, &self.search, |surroundings| {
+            specs(config, surroundings, &self.connector, &Limits::DEFAULT)
+        })
+    }
+
+    /// The servers, of which there is at least one. What is wrong with a file is told; what is wrong with a server is
+    /// shown where it stands.
+    fn usable(&self, config: &Config) -> Result<Vec<Spec>, Failure> {
+        let specs = self.specs(config);
+        let broken = config.problems.iter().filter(|problem| problem.server.is_none());
+        if specs.is_empty() {
+            return Err(match broken.last() {
+                Some(problem) => failure(problem),
+                None if config.servers.is_empty() => Failure::usage("no server is configured").next(
+                    "add one with `cardan config add NAME URL` or `cardan config add NAME -- COMMAND`, or see what \
+                     other tools have with `cardan config import`",
+                ),
+                None => Failure::usage("no configured server is enabled")
+                    .next("see them with `cardan config list`, and enable one in its file"),
+            });
+        }
+        broken.for_each(|problem| tell(&format!("warning: {problem}")));
+        Ok(specs)
+    }
+}
+
+enum Waited {
+    Enough,
+    Interrupted,
+}
+
+async fn wait(fleet: &Fleet, patience: Patience, interrupts: &Interrupts) -> Waited {
+    let waiting = async {
+        match patience {
+            // Not even a turn of the runtime: what is known is known.
+            Patience::Window(window) if window.is_zero() => {}
+            Patience::Window(window) => fleet.settle(window).await,
+            Patience::Started(within) => fleet.started(within).await,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = waiting => Waited::Enough,
+        () = interrupts.first() => Waited::Interrupted,
+    }
+}
+
+/// Ends all servers. One Ctrl-C more than it took to get here ends the wait for them.
+async fn farewell(fleet: &Fleet, interrupts: &Interrupts) {
+    tokio::select! {
+        () = fleet.close("done") => {}
+        () = interrupts.another() => {}
+    }
+}
+
+fn show(fleet: &Fleet, form: Form) -> Result<(), Failure> {
+    let rows = Row::all(fleet);
+    match form {
+        Form::Json => output::print_json(&servers(&rows).to_string())?,
+        Form::Text => output::print(&table(&rows, Terminal::of_stdout().as_ref()).join("\n"))?,
+    }
+    let down: Vec<&str> = rows.iter().filter(|row| !row.is_fine()).map(Row::name).collect();
+    if down.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{} of {} servers are not up: {}", down.len(), rows.len(), down.join(", "));
+    Err(Failure::new(Exit::NotAllUp, message)
+        .next("see how one is configured with `cardan config explain NAME`, or wait longer with --wait"))
+}
+
+fn servers(rows: &[Row]) -> Value {
+    json!({ "servers": rows.iter().map(Row::json).collect::<Vec<_>>() })
+}

@@ -1,0 +1,144 @@
+//! One server as a row of the table, and as JSON.
+
+use std::time::Duration;
+
+use cardan_gateway::catalog::Kind;
+use cardan_gateway::fleet::{Fleet, Health, Known, Status, Upstream};
+use cardan_proto::era::Era;
+use serde_json::{Value, json};
+
+use crate::terminal::{Terminal, align};
+
+/// How one server stands, and what it shows.
+pub(super) struct Row {
+    status: Status,
+    /// The names of the tools that are shown; nothing: not known.
+    tools: Option<Vec<String>>,
+}
+
+impl Row {
+    /// All servers, in their configured order.
+    pub(super) fn all(fleet: &Fleet) -> Vec<Self> {
+        fleet.upstreams().iter().map(|upstream| Self::of(upstream)).collect()
+    }
+
+    pub(super) fn of(upstream: &Upstream) -> Self {
+        let rules = upstream.rules();
+        let tools = upstream.catalog().map(|catalog| {
+            let rules = rules.of(Kind::Tools);
+            let shown = catalog.tools.entries.iter().filter(|tool| rules.show(tool.key()));
+            shown.map(|tool| rules.name(tool.key()).to_owned()).collect()
+        });
+        Self { status: upstream.status(), tools }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.status.name
+    }
+
+    /// Up, or asleep as it is meant to be.
+    pub(super) fn is_fine(&self) -> bool {
+        self.status.health.is_up() || self.status.health == Health::Asleep
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let status = &self.status;
+        let (catalog, age) = match status.known {
+            Known::Nothing => (None, None),
+            Known::Cached(age) => (Some("cached"), Some(millis(age))),
+            Known::Told => (Some("told"), None),
+        };
+        json!({
+            "name": status.name,
+            "transport": status.kind,
+            "era": status.revision.map(|revision| era(revision.era())),
+            "revision": status.revision.map(|revision| revision.date()),
+            "state": status.health.to_string(),
+            "up": status.health.is_up(),
+            "cause": status.cause.as_deref(),
+            "since_ms": millis(status.since),
+            "restarts": status.restarts,
+            "tools": self.tools,
+            "catalog": catalog,
+            "catalog_age_ms": age,
+        })
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let status = &self.status;
+        let none = || "-".to_owned();
+        [
+            status.name.clone(),
+            status.kind.to_owned(),
+            status
+                .revision
+                .map_or_else(none, |revision| format!("{} {}", era(revision.era()), revision.date())),
+            status.health.to_string(),
+            span(status.since),
+            status.restarts.to_string(),
+            self.tools.as_ref().map_or_else(none, |tools| tools.len().to_string()),
+            match status.known {
+                Known::Nothing => none(),
+                Known::Told => "told".to_owned(),
+                Known::Cached(age) => format!("cached {} ago", span(age)),
+            },
+            self.cause().unwrap_or_default(),
+        ]
+    }
+
+    /// Why it is not up, or was not.
+    pub(super) fn cause(&self) -> Option<String> {
+        let cause = self.status.cause.as_deref()?;
+        let cause = cause.lines().next().unwrap_or_default();
+        match (self.status.health.is_up(), self.status.restarts) {
+            (false, _) => Some(cause.to_owned()),
+            (true, 0) => None,
+            (true, _) => Some(format!("before: {cause}")),
+        }
+    }
+}
+
+const HEAD: [&str; 9] =
+    ["SERVER", "TRANSPORT", "PROTOCOL", "STATE", "FOR", "RESTARTS", "TOOLS", "CATALOG", "CAUSE"];
+
+/// All of them as lines that fit the terminal.
+pub(super) fn table(rows: &[Row], terminal: Option<&Terminal>) -> Vec<String> {
+    let cells: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+    align(&cells, terminal.map(Terminal::columns))
+}
+
+fn era(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time for people, in its largest unit.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_their_largest_unit() {
+        let rows =
+            [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (11_000, "3 h"), (200_000, "2 d")];
+        for (seconds, text) in rows {
+            assert_eq!(span(Duration::from_secs(seconds)), text);
+        }
+    }
+}

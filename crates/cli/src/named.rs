@@ -1,0 +1,90 @@
+//! A configured server, reached in the one way that leads from a configuration to a link.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cardan_client::{Client, Connector};
+use cardan_config::resolve::Resolved;
+use cardan_config::{Config, Problem, Server, Settings};
+use cardan_gateway::configured::{here, making};
+use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::Cause;
+use cardan_transport::stderr::OnLine;
+
+use crate::args::Options;
+use crate::cmd::config::{failure, search};
+use crate::failure::Failure;
+use crate::output::tell;
+use crate::target::FORMS;
+use crate::watch::Loudness;
+
+/// A configured server, expanded.
+pub(crate) struct Named {
+    server: Server,
+    settings: Settings,
+    resolved: Resolved,
+}
+
+impl Named {
+    /// Looks a name up, also one that is not enabled: whoever names it wants it.
+    pub(crate) fn find(name: &str, file: Option<PathBuf>) -> Result<Self, Failure> {
+        let search = search(file)?;
+        let config = Config::load(&search);
+        let server = config.server(name).map_err(|problem| unknown(name, &config, &problem))?;
+        let resolved = here(&config, &search, |surroundings| server.resolve(surroundings));
+        let resolved = resolved.map_err(|problem| failure(&problem))?;
+        Ok(Self { server: server.clone(), settings: config.settings(server), resolved })
+    }
+
+    /// What nobody should read.
+    pub(crate) fn secrets(&self) -> Redactor {
+        self.resolved.redactor.clone()
+    }
+
+    /// Opens a session. What the command line says wins over the configuration.
+    pub(crate) async fn reach(
+        &self,
+        connector: Connector,
+        loudness: Loudness,
+        limits: &Limits,
+        options: &Options,
+    ) -> Result<Client, Failure> {
+        let mut settings = self.settings;
+        if options.timeout.is_some() {
+            (settings.start_timeout, settings.call_timeout) = (None, None);
+        }
+        if options.era() != EraChoice::Auto {
+            (settings.era, settings.revision) = (Some(options.era()), None);
+        }
+        let secrets = self.secrets();
+        let on_stderr: Option<OnLine> = match loudness {
+            Loudness::Verbose => {
+                Some(Arc::new(move |line: &str| tell(&format!("server: {}", secrets.redact(line)))))
+            }
+            Loudness::Normal => None,
+        };
+        let made = making(&self.server, &self.resolved, settings, connector, limits, on_stderr);
+        let made = made.map_err(|error| Failure::usage(format!("server `{}`: {error}", self.server.name)))?;
+        let reached = made.way.reach(made.connector).await;
+        reached.map_err(|cause| match cause {
+            Cause::Unreachable(_) => Failure::of_cause(cause)
+                .next(format!("see how it is configured with `cardan config explain {}`", self.server.name)),
+            cause => Failure::of_cause(cause),
+        })
+    }
+}
+
+/// A name that stands for nothing: it, or its whole file, is wrong, or it is not there.
+fn unknown(name: &str, config: &Config, problem: &Problem) -> Failure {
+    let mut about = config.problems.iter().map(|problem| problem.server.as_deref());
+    if about.any(|server| server.is_none_or(|server| server == name)) {
+        return failure(problem);
+    }
+    let failure = Failure::usage(format!("no server named `{name}` is configured"));
+    match &problem.next {
+        Some(next) if !config.servers.is_empty() => failure.next(next.to_string()),
+        _ => failure.next(FORMS),
+    }
+}
