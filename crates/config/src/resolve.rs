@@ -233,7 +233,9 @@ impl Work<'_> {
     /// A value, remembered as secret where its name says so, or it looks like one.
     fn guarded(&mut self, name: &str, value: String) -> Secret {
         let value = Secret::new(value);
-        if is_secret_name(name) || looks_secret(value.expose()) {
+        // A variable that is called a key holds one, unlike much else that is called so.
+        let key = name.to_ascii_lowercase().ends_with("key");
+        if key || is_secret_name(name) || looks_secret(value.expose()) {
             self.secrets.push(value.clone());
         }
         value

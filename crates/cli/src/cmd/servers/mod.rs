@@ -71,9 +71,9 @@ impl Recipe {
     /// shown where it stands.
     fn usable(&self, config: &Config) -> Result<Vec<Spec>, Failure> {
         let specs = self.specs(config);
-        let broken = config.problems.iter().filter(|problem| problem.server.is_none());
+        let mut broken = config.problems.iter().filter(|problem| problem.server.is_none());
         if specs.is_empty() {
-            return Err(match broken.last() {
+            return Err(match broken.next_back() {
                 Some(problem) => failure(problem),
                 None if config.servers.is_empty() => Failure::usage("no server is configured").next(
                     "add one with `cardan config add NAME URL` or `cardan config add NAME -- COMMAND`, or see what \

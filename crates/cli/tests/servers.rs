@@ -1,0 +1,359 @@
+//! `cardan servers` and servers by name, as a user drives them: real processes in a project and a home of their own.
+#![allow(clippy::unwrap_used, reason = "only tests are here")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use common::{CARDAN, Fifo, Ran, Scratch, Serving, finish, peer, signal};
+use serde_json::Value;
+
+/// A project inside a home.
+struct World {
+    scratch: Scratch,
+    home: PathBuf,
+}
+
+impl World {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(&format!("servers-{name}"));
+        let home = PathBuf::from(scratch.file("home"));
+        fs::create_dir_all(home.join("project/.git")).unwrap();
+        Self { scratch, home }
+    }
+
+    /// Writes the project's file, at once as `cardan config` does.
+    fn put(&self, text: &str) {
+        let (draft, file) = (self.home.join("draft"), self.home.join("project/cardan.toml"));
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, file).unwrap();
+    }
+
+    fn start(&self, words: &[&str]) -> Child {
+        Command::new(CARDAN)
+            .args(words)
+            .current_dir(self.home.join("project"))
+            .env("HOME", &self.home)
+            .env("WEATHER_KEY", "key-canary")
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .env_remove("CARDAN_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let ran = finish(self.start(words));
+        assert!(!format!("{ran:?}").contains("canary"), "a secret is shown: {ran:#?}");
+        ran
+    }
+
+    /// The servers by name, as `cardan servers --json` tells them.
+    fn servers(&self, words: &[&str], exit: i32) -> Vec<Value> {
+        let ran = self.run(&[&["servers", "--json"], words].concat()).exits(exit);
+        ran.json()["servers"].as_array().unwrap().clone()
+    }
+}
+
+/// A server that is a line for the shell.
+fn shell(name: &str, line: &str) -> String {
+    format!("[servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", '{line}']\n")
+}
+
+/// The demo server.
+fn demo(name: &str) -> String {
+    format!("[servers.{name}]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\n")
+}
+
+fn names(servers: &[Value], which: impl Fn(&Value) -> bool) -> Vec<&str> {
+    servers.iter().filter(|server| which(server)).map(|server| server["name"].as_str().unwrap()).collect()
+}
+
+fn by_name<'a>(servers: &'a [Value], name: &str) -> &'a Value {
+    servers.iter().find(|server| server["name"] == name).unwrap()
+}
+
+/// Far longer than anything here takes.
+const PATIENT: [&str; 2] = ["--wait", "60"];
+
+/// S0-78, S0-80: ten processes, two of which fall ill: one never answers, one ends at once. The others are usable, and
+/// the tools of all ten are listed from what they told before, without starting any.
+#[test]
+fn s0_78_s0_80_sick_processes_hide_no_others() {
+    let world = World::new("ten");
+    let serving = Serving::start(&[]);
+    let sick = world.scratch.file("sick");
+    let mut text: String = (1..=6).map(|n| demo(&format!("demo-{n}"))).collect();
+    text += &format!("[servers.http]\nurl = \"http://{}/mcp\"\n", serving.address);
+    text += &format!("[servers.ws]\nurl = \"ws://{}/ws\"\n", serving.address);
+    text += &shell(
+        "mute",
+        &format!("if [ -e {sick} ]; then while read -r line; do :; done; exit; fi; exec {CARDAN} demo"),
+    );
+    text += "start_timeout = \"2s\"\n";
+    text +=
+        &shell("dead", &format!("if [ -e {sick} ]; then echo no luck >&2; exit 3; fi; exec {CARDAN} demo"));
+    world.put(&text);
+    let cold = world.servers(&["--window", "0"], 6);
+    assert_eq!((cold.len(), names(&cold, |server| server["tools"].is_null()).len()), (10, 10));
+    assert!(!world.home.join(".cache").exists(), "nothing was started");
+
+    let well = world.servers(&PATIENT, 0);
+    assert_eq!(names(&well, |server| server["up"] == true && server["catalog"] == "told").len(), 10);
+    assert_eq!(by_name(&well, "http")["transport"], "http");
+    assert_eq!(
+        (&by_name(&well, "demo-1")["era"], &by_name(&well, "demo-1")["restarts"]),
+        (&"modern".into(), &0.into())
+    );
+
+    fs::write(sick, "").unwrap();
+    let warm = world.servers(&["--window", "0"], 6);
+    let listed = names(&warm, |server| {
+        let tools = server["tools"].as_array().unwrap();
+        server["catalog"] == "cached" && tools.iter().any(|tool| tool == "echo")
+    });
+    assert_eq!(listed.len(), 10, "{warm:#?}");
+    assert!(warm.iter().all(|server| server["catalog_age_ms"].is_u64()));
+
+    let ill = world.servers(&PATIENT, 6);
+    assert_eq!(names(&ill, |server| server["up"] == false), ["mute", "dead"]);
+    assert_eq!(
+        names(&ill, |server| server["tools"].is_array()).len(),
+        10,
+        "what they offered is still known"
+    );
+    let cause = |name| by_name(&ill, name)["cause"].as_str().unwrap();
+    assert!(cause("mute").contains("did not answer"), "{}", cause("mute"));
+    assert!(
+        cause("dead").contains("exit status: 3") && cause("dead").contains("no luck"),
+        "{}",
+        cause("dead")
+    );
+}
+
+/// A run of `cardan servers --watch --json`.
+struct Watching {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watching {
+    fn start(world: &World) -> Self {
+        let mut child = world.start(&["servers", "--watch", "--json"]);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next event that fits; others are passed over.
+    fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.lines.next().expect("it goes on").unwrap();
+            let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if fits(&event) {
+                return event;
+            }
+        }
+    }
+
+    fn ready(&mut self, name: &str) -> Value {
+        self.until(|event| event["event"] == "state" && event["name"] == name && event["to"] == "ready")
+    }
+
+    /// Ctrl-C, and its end.
+    fn end(mut self) -> Ran {
+        signal(&self.child, "INT");
+        // Whoever goes on writing is read to the end.
+        let told = self.lines.by_ref().count();
+        let ran = finish(self.child);
+        assert!(told < 1000, "it ends");
+        ran
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// S0-44, S0-45, S0-74, S0-79: a process that is killed comes back as another one; Ctrl-C leaves none behind.
+#[test]
+fn s0_74_a_killed_process_comes_back() {
+    let world = World::new("killed");
+    let started = Fifo::new(&world.scratch, "started");
+    world.put(&shell("a", &format!("echo $$ > {}; exec {CARDAN} demo", started.path)));
+    let mut watching = Watching::start(&world);
+    let first = watching.until(|event| event["event"] == "servers");
+    assert_eq!(first["servers"][0]["state"], "waiting");
+    let pid = started.line();
+    watching.ready("a");
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    let gone = watching.until(|event| event["to"].as_str().is_some_and(|to| to.starts_with("reconnecting")));
+    assert!(gone["server"]["cause"].as_str().unwrap().contains("signal: 9"), "{gone}");
+    let next = started.line();
+    assert_ne!(next, pid, "a new link is a new process");
+    let ready = watching.ready("a");
+    assert_eq!((&ready["server"]["restarts"], &ready["server"]["up"]), (&1.into(), &true.into()));
+    watching.end().exits(0);
+    assert!(!is_running(&pid) && !is_running(&next));
+}
+
+/// S0-79: the file changes while it is watched: a broken one is refused, a good one touches only what it changes.
+#[test]
+fn s0_79_the_file_is_followed() {
+    let world = World::new("followed");
+    let started = Fifo::new(&world.scratch, "started");
+    let server = |name: &str, more: &str| {
+        shell(name, &format!("echo {name}{more} > {}; exec {CARDAN} demo", started.path))
+    };
+    world.put(&(server("same", "") + &server("other", "") + &server("gone", "")));
+    let mut watching = Watching::start(&world);
+    let mut came: Vec<String> = (0..3).map(|_| started.line()).collect();
+    came.sort();
+    assert_eq!(came, ["gone", "other", "same"]);
+    world.put(&(server("same", "") + "[servers.oth"));
+    let refused = watching.until(|event| event["event"] == "configuration");
+    assert_eq!(refused["outcome"], "refused");
+    assert!(refused["problems"][0].as_str().unwrap().contains("cardan.toml:4"), "{refused}");
+    world.put(&(server("new", "") + &server("same", "") + &server("other", " anew")));
+    let taken = watching.until(|event| event["event"] == "configuration");
+    let outcome = ["outcome", "added", "removed", "restarted", "kept"].map(|key| taken[key].to_string());
+    assert_eq!(outcome, ["\"taken\"", "[\"new\"]", "[\"gone\"]", "[\"other\"]", "[\"same\"]"]);
+    let mut came: Vec<String> = (0..2).map(|_| started.line()).collect();
+    came.sort();
+    assert_eq!(came, ["new", "other anew"]);
+    watching.end().exits(0);
+}
+
+#[test]
+fn changes_are_lines_where_there_is_no_terminal() {
+    let world = World::new("lines");
+    world.put(&demo("a"));
+    let mut child = world.start(&["servers", "--watch"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("SERVER  TRANSPORT  PROTOCOL"));
+    assert!(lines.next().unwrap().starts_with("a       stdio      -         waiting"));
+    assert!(lines.any(|line| line == "a: ready"));
+    world.put("[servers.a");
+    let refused = lines.find(|line| line.starts_with("configuration: ")).unwrap();
+    assert!(refused.starts_with("configuration: refused, the old one stays in force: "), "{refused}");
+    // Nobody reads any more, so the next change ends it.
+    drop(lines);
+    world.put(&(demo("a") + &demo("b")));
+    finish(child).exits(0);
+}
+
+#[test]
+fn the_table_says_what_is_wrong_and_no_secret() {
+    let world = World::new("table");
+    world.run(&["servers"]).exits(1).tells(&[
+        "no server is configured",
+        "cardan config add NAME URL",
+        "cardan config import",
+    ]);
+    world.put("[servers.off]\ncommand = 'x'\nenabled = false\n");
+    world.run(&["servers"]).exits(1).tells(&["no configured server is enabled"]);
+    world.put("[servers.a");
+    world.run(&["servers"]).exits(1).tells(&["cardan.toml:1:"]);
+    let unset = "[servers.unset]\nurl = 'https://example.com/mcp'\nbearer_env = 'CARDAN_TEST_UNSET'\n";
+    let leak = shell("leak", "echo the key is $KEY >&2; exit 4") + "env = { KEY = '${WEATHER_KEY}' }\n";
+    let asleep = demo("asleep") + "lazy = true\n";
+    let wrong = "[servers.wrong]\nnothing = 1\n";
+    world.put(&(demo("fine") + unset + &leak + &asleep + wrong));
+    let ran = world
+        .run(&["servers", "--wait", "60"])
+        .exits(6)
+        .tells(&["not all up: 3 of 5 servers are not up: unset, leak, wrong", "next: "]);
+    let row = |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(row("fine").contains("modern 2026-07-28  ready") && row("fine").ends_with("told"), "{ran:#?}");
+    assert!(row("unset").contains("misconfigured") && row("unset").contains("CARDAN_TEST_UNSET is not set"));
+    assert!(row("leak").contains("exit status: 4"));
+    assert!(row("asleep").contains("asleep"));
+    assert!(row("wrong").contains("misconfigured") && row("wrong").contains("cardan.toml:"));
+    world.run(&["servers", "--wait", "1", "--window", "1"]).exits(1).tells(&["cannot be used with"]);
+    world.put(&asleep);
+    world.run(&["servers"]).exits(0);
+}
+
+/// Every command takes the name of a configured server.
+#[test]
+fn a_name_is_a_server() {
+    let world = World::new("named");
+    let serving = Serving::start(&[]);
+    world.put(&(demo("files") + &format!("[servers.web]\nurl = 'http://{}/mcp'\n", serving.address)));
+    for name in ["files", "web"] {
+        world.run(&["call", name, "add", "a=2", "b=3"]).exits(0).prints("{\"sum\":5}\n");
+        assert!(world.run(&["list", name, "tools"]).exits(0).stdout.contains("echo message=<string>"));
+        world.run(&["read", name, "demo://clock"]).exits(0);
+        world.run(&["prompt", name, "greet", "name=Ada"]).exits(0);
+        assert_eq!(world.run(&["info", name, "--json", "--era", "legacy"]).exits(0).json()["era"], "legacy");
+    }
+    world.run(&["info", "fils"]).exits(1).tells(&["no server named `fils`", "did you mean `files`?"]);
+    world.run(&["info", "web", "--header", "a: b"]).exits(1).tells(&["cardan config explain web"]);
+    let other = world.scratch.file("other.toml");
+    fs::write(&other, demo("loud") + "enabled = false\n").unwrap();
+    world.run(&["info", "loud", "--config", &other]).exits(0);
+    world.run(&["info", "files", "--config", &other]).exits(1).tells(&["there are: loud"]);
+    let ended = shell("ended", "echo the key is $KEY >&2; exit 5") + "env = { KEY = '${WEATHER_KEY}' }\n";
+    fs::write(&other, ended).unwrap();
+    let told = ["exit status: 5", "| the key is [redacted]"];
+    world.run(&["info", "ended", "--config", &other]).exits(13).tells(&told);
+    world
+        .run(&["info", "ended", "-v", "--config", &other])
+        .exits(13)
+        .tells(&["server: the key is [redacted]"]);
+    fs::write(&other, "[servers.none]\ncommand = 'cardan-test-none'\n").unwrap();
+    let told = ["cannot start `cardan-test-none`", "cardan config explain none"];
+    world.run(&["info", "none", "--config", &other]).exits(4).tells(&told);
+    fs::write(&other, "[servers.unset]\nurl = 'https://x/${CARDAN_TEST_UNSET}'\n").unwrap();
+    world.run(&["info", "unset", "--config", &other]).exits(1).tells(&["CARDAN_TEST_UNSET is not set"]);
+}
+
+/// S0-78: servers that nobody here wrote, by several transports, in one fleet.
+#[test]
+fn s0_78_foreign_servers_are_one_fleet() {
+    let everything = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let (Some(node), Some(python)) = (peer("node-everything", everything), peer("python-v1", "server.py"))
+    else {
+        return;
+    };
+    let script = node.get_args().next().unwrap().to_str().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = Command::new("node")
+        .args([script, "streamableHttp"])
+        .env("PORT", free.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    lines.find(|line| line.contains(&free.to_string())).expect("it says where it listens");
+    // What it says later must not fill the pipe.
+    let rest = std::thread::spawn(move || lines.count());
+    let world = World::new("foreign");
+    let (program, file) = (python.get_program().display(), python.get_args().next().unwrap().display());
+    let foreign = format!(
+        "[servers.child]\ncommand = 'node'\nargs = ['{script}', 'stdio']\n\
+         [servers.http]\nurl = 'http://127.0.0.1:{free}/mcp'\n\
+         [servers.python]\ncommand = '{program}'\nargs = ['{file}']\n"
+    );
+    world.put(&(foreign + &demo("ours")));
+    let servers = world.servers(&PATIENT, 0);
+    let eras: Vec<&Value> = servers.iter().map(|server| &server["era"]).collect();
+    assert_eq!(eras, ["legacy", "legacy", "legacy", "modern"]);
+    for server in &servers {
+        assert!(server["tools"].as_array().unwrap().iter().any(|tool| tool == "echo"), "{server}");
+    }
+    for name in ["child", "http", "python", "ours"] {
+        let ran = world.run(&["call", name, "echo", "message=joint"]).exits(0);
+        assert!(ran.stdout.contains("joint"), "{name}: {ran:#?}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    rest.join().unwrap();
+}
