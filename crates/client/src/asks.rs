@@ -27,9 +27,27 @@ pub struct Answerers {
     urls: bool,
     sample: Option<Answering<CreateMessageParams, CreateMessageResult>>,
     roots: Option<Arc<RwLock<Vec<Root>>>>,
+    relayed: Option<Relayed>,
+}
+
+/// Someone else's capabilities, and who brings its answers.
+#[derive(Clone)]
+struct Relayed {
+    capabilities: Value,
+    answer: Arc<dyn Fn(Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync>,
 }
 
 impl Answerers {
+    /// Passes every ask on to someone else, unread, who declared `capabilities`. Nothing of the rest counts.
+    #[must_use]
+    pub fn relayed<F>(capabilities: Value, answer: F) -> Self
+    where
+        F: Fn(Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync + 'static,
+    {
+        let relayed = Some(Relayed { capabilities, answer: Arc::new(answer) });
+        Self { relayed, ..Self::default() }
+    }
+
     /// Answers forms, and addresses too when `urls` says so.
     #[must_use]
     pub fn elicit<F, Fut>(mut self, urls: Urls, answer: F) -> Self
@@ -62,6 +80,9 @@ impl Answerers {
 
     /// The capabilities that follow.
     pub(crate) fn capabilities(&self) -> Value {
+        if let Some(relayed) = &self.relayed {
+            return relayed.capabilities.clone();
+        }
         let mut capabilities = json!({});
         if self.elicit.is_some() {
             capabilities["elicitation"] =
@@ -77,6 +98,9 @@ impl Answerers {
     }
 
     pub(crate) fn answer(&self, ask: &Ask, limits: &Limits) -> Handler<Result<Bytes, Fault>> {
+        if let Some(relayed) = &self.relayed {
+            return (relayed.answer)(ask.clone());
+        }
         let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
             (Method::ElicitationCreate, Some(elicit), ..) => {
                 answer_with(ask, elicit, ElicitParams::check, check_elicited)

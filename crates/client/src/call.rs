@@ -85,6 +85,11 @@ impl<T> Call<T> {
         }
     }
 
+    /// How it ended, the result unread. Whoever asks again is told again.
+    pub async fn outcome(&mut self) -> Outcome {
+        (&mut self.flight).await
+    }
+
     /// Gives the call up, on the wire too. Awaiting it then tells so.
     pub fn cancel(&self, reason: &'static str) {
         self.flight.cancel(reason);

@@ -205,13 +205,18 @@ impl Caller {
 
     /// Tells a legacy server that our roots changed. Modern ones ask each time.
     pub fn roots_changed(&self) {
+        self.note(Method::RootsListChanged, None);
+    }
+
+    /// Tells the server something, if it is there. What its revision does not have is not sent.
+    pub fn note(&self, method: Method, params: Option<Bytes>) {
         let peer = match &self.reach {
             Reach::Link(peer, _) => Some(peer.clone()),
             // A server that is not there will ask when it is.
             Reach::Kept(kept) => kept.current().map(|(peer, _)| peer),
         };
         if let Some(peer) = peer {
-            peer.note(Method::RootsListChanged, None);
+            peer.note(method, params);
         }
     }
 

@@ -243,7 +243,7 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     let mut opening = Vec::new();
     write_event(&mut opening, Some("endpoint"), None, None, format!("{messages}?{QUERY}{name}").as_bytes());
     let link = StreamLink { inlet, waiting: VecDeque::new(), bytes: 0, put: 0 };
-    let service = shared.service(principal.as_ref());
+    let service = shared.host.service(principal.as_ref());
     let (driver, peer) = Driver::new(link, service, Arc::clone(shared.host.config(principal.as_ref())));
     shared.host.joined(peer, principal.as_ref());
     Answer::on(parts.headers).lane(Stream {

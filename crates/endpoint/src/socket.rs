@@ -90,7 +90,7 @@ async fn run<H: Host>(upgraded: OnUpgrade, endpoint: Weak<Shared<H>>, principal:
     let Some(shared) = endpoint.upgrade() else { return };
     let config = Arc::clone(shared.host.config(principal.as_ref()));
     let link = WsLink::server(TokioIo::new(stream), &config.limits);
-    let (driver, peer) = Driver::new(link, shared.service(principal.as_ref()), config);
+    let (driver, peer) = Driver::new(link, shared.host.service(principal.as_ref()), config);
     shared.host.joined(peer.clone(), principal.as_ref());
     // Whoever joins after the host was closed is not told by it.
     if shared.sockets.lock().door == Door::Shut {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
-use cardan_proto::session::event::{CallKey, Command, LogLevel, Progress, Wanted};
+use cardan_proto::session::event::{Ask, CallKey, Change, Command, Interest, LogLevel, Progress, Wanted};
 
 use crate::inbox::Inbox;
-use crate::peer::Peer;
+use crate::peer::{CallHandle, Peer};
 
 /// The context of one running call. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -67,6 +67,21 @@ impl CallCx {
         if wanted {
             self.inbox.command(Command::Log { key: Some(self.key), level, params });
         }
+    }
+
+    /// Asks a legacy client within this call, which goes on meanwhile. Modern clients are asked by the answer.
+    pub fn ask(&self, ask: Ask) -> CallHandle {
+        self.peer().ask_within(self.key, ask)
+    }
+
+    /// The listen that this call is stands, for this. For sides that keep listens themselves.
+    pub fn listening(&self, interest: Interest) {
+        self.inbox.command(Command::Listening { key: self.key, interest });
+    }
+
+    /// Something changed that the listen which this call is has to tell.
+    pub fn change(&self, change: Change) {
+        self.inbox.command(Command::Tell { key: self.key, change });
     }
 
     /// The other side.

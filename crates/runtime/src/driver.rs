@@ -310,6 +310,11 @@ impl<L: Link, S: Service> Driver<L, S> {
             Event::Noted(note) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| self.service.note(note)));
             }
+            Event::Greeted { ref capabilities, .. } => {
+                let peer = Peer::new(Arc::clone(&self.inbox));
+                let _ = catch_unwind(AssertUnwindSafe(|| self.service.greeted(peer, capabilities)));
+                self.observe(&event);
+            }
             Event::Opened { revision, .. } => {
                 self.link.settled(revision);
                 self.observe(&event);

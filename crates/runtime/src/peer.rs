@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome, Progress, Refusal,
-    Ticket,
+    Ask, CallKey, CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome,
+    Progress, Refusal, Ticket,
 };
 
 use crate::inbox::{Inbox, Unwanted, Wish};
@@ -39,6 +39,11 @@ impl Peer {
     pub fn listen(&self, interest: Interest) -> CallHandle {
         let ticket = self.inbox.mint();
         self.start(ticket, Command::Listen { ticket, interest })
+    }
+
+    pub(crate) fn ask_within(&self, key: CallKey, ask: Ask) -> CallHandle {
+        let ticket = self.inbox.mint();
+        self.start(ticket, Command::AskWithin { key, ticket, ask })
     }
 
     /// Tells the other side something.

@@ -35,6 +35,12 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(fault)))
     }
 
+    /// Server: a legacy client has gone on after the handshake, with these capabilities. It can be told things and
+    /// asked through `peer`, outside of its calls too. Must not block.
+    fn greeted(&self, peer: Peer, capabilities: &Bytes) {
+        let _ = (peer, capabilities);
+    }
+
     /// A note that belongs to no call and no listen. Called in order, must not block.
     fn note(&self, note: Note) {
         drop(note);
@@ -54,7 +60,8 @@ pub trait Host: Send + Sync + 'static {
     /// How its sessions with one principal are set up; nothing: with whoever it may be.
     fn config(&self, principal: Option<&Arc<str>>) -> &Arc<Config>;
 
-    /// Its side towards one principal.
+    /// Its side towards one principal: one for every link that lasts. Modern calls over HTTP, which know nothing of
+    /// each other, may share one.
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Self::Service>;
 
     /// There is a link whose peer wants to hear of changes and of the end.

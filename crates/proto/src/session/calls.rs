@@ -9,7 +9,7 @@ use super::Session;
 use super::config::Role;
 use super::event::{
     Ask, CallKey, CallOptions, Cause, Deadline, LaneId, LogLevel, NewCall, Outcome, Outgoing, Refusal,
-    Ticket, Turn, Wanted,
+    Rounds, Ticket, Turn, Wanted,
 };
 use super::progress::Pace;
 use super::state::State;
@@ -255,6 +255,9 @@ impl Session {
             Ok(result) => result,
             Err(fault) => return self.settle(ticket, Outcome::Fault(fault)),
         };
+        if pending.options.rounds == Rounds::Callers && result.first() == Some(&b'{') {
+            return self.settle(ticket, Outcome::Done(result));
+        }
         let revision = pending.revision.unwrap_or(Revision::LATEST_LEGACY);
         match revision.unseal(&pending.method, pending.params.as_ref(), result, &self.config) {
             Unsealed::Done(result) => {

@@ -33,6 +33,16 @@ pub enum EraChoice {
     Modern,
 }
 
+/// Server: who keeps what clients want to hear of: their listens, their subscriptions and their log level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interests {
+    /// The session.
+    #[default]
+    Kept,
+    /// Our side: such calls are handed to it like any other. A session in between has nothing to tell of its own.
+    Handed,
+}
+
 /// Whether our name and version go with every message of the modern era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Disclosure {
@@ -82,6 +92,8 @@ pub struct Config {
     pub revisions: Revisions,
     /// Client: how the era is settled.
     pub era: EraChoice,
+    /// Server: who keeps what clients want to hear of.
+    pub interests: Interests,
     /// Whether we name ourselves in the modern era.
     pub disclosure: Disclosure,
     /// Server: how long `server/discover` and lists without hints of their own stay fresh.
@@ -136,6 +148,7 @@ impl Config {
             instructions: None,
             revisions: Revisions::ALL,
             era: EraChoice::Auto,
+            interests: Interests::Kept,
             disclosure: Disclosure::Named,
             cache: CacheHint::default(),
             result_types: Vec::new(),

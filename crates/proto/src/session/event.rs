@@ -148,6 +148,29 @@ pub enum Command {
     },
     /// Server: something changed that clients may listen to.
     Change(Change),
+    /// Server: asks a legacy client within one of its calls, which goes on meanwhile. Settles like a call.
+    AskWithin {
+        /// The call.
+        key: CallKey,
+        /// Names the ask.
+        ticket: Ticket,
+        /// What is asked.
+        ask: Ask,
+    },
+    /// Server: a listen that was handed over is in force, for this.
+    Listening {
+        /// The listen.
+        key: CallKey,
+        /// In what; what we do not announce is left out.
+        interest: Interest,
+    },
+    /// Server: something changed that one listen which was handed over is about.
+    Tell {
+        /// The listen.
+        key: CallKey,
+        /// What.
+        change: Change,
+    },
     /// Client: the answer to an ask.
     AnswerAsk {
         /// Which.
@@ -195,6 +218,18 @@ pub struct CallOptions {
     pub progress: Wanted,
     /// May it be sent again when the link is lost? Of interest where connections are kept; a session sends once.
     pub repeat: Repeat,
+    /// Who answers when the result asks for input.
+    pub rounds: Rounds,
+}
+
+/// Who answers a modern result that asks for input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rounds {
+    /// Our side, as it answers every ask; then the call is made again.
+    #[default]
+    Ours,
+    /// Whoever called: the result is the outcome, unread, whatever it is.
+    Callers,
 }
 
 /// Whether a call may be sent a second time when nobody knows what became of the first.
@@ -227,6 +262,8 @@ pub enum Answer {
     /// The same, known to have no `_meta`, no `resultType` and no cache hints, so that none need be
     /// looked for.
     Bare(Bytes),
+    /// With a result that a server of the call's own era made ready: it goes out as it is.
+    Sealed(Bytes),
     /// With a fault.
     Fault(Fault),
     /// With asks: the call goes on when they are answered.
@@ -423,6 +460,13 @@ pub enum Event {
         revision: Revision,
         /// The result that opened the session: of `initialize` or `server/discover`.
         greeting: Option<Bytes>,
+    },
+    /// Server: a legacy client has gone on after the handshake; it can be told things and asked.
+    Greeted {
+        /// The settled revision.
+        revision: Revision,
+        /// What the client can do: a JSON object.
+        capabilities: Bytes,
     },
     /// The peer calls, or goes on with a call whose asks were answered.
     Called(Called),

@@ -11,12 +11,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Session;
-use super::event::{CallOptions, Cause, Change, Delivery, Event, Interest, LaneId, Outcome, Refusal, Ticket};
+use super::config::Interests;
+use super::event::{
+    Answer, CallKey, CallOptions, Cause, Change, Delivery, Event, Interest, LaneId, Outcome, Refusal, Ticket,
+};
 use super::state::State;
 use super::tables::{BatchKey, Grave, Purpose};
 use crate::era::Revision;
 use crate::finding::Rule;
-use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param};
+use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param, Params};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::object::Object;
@@ -72,6 +75,16 @@ struct WireUri {
     uri: Box<str>,
 }
 
+impl Interest {
+    /// What the params of `subscriptions/listen` ask for.
+    pub fn asked_by(params: &Params) -> Result<Self, Fault> {
+        match params.decode::<WireListen>() {
+            Ok(wire) => Ok(Self::from(wire.notifications.0)),
+            Err(error) => Err(Fault::invalid_params(format!("params.notifications: {error}"))),
+        }
+    }
+}
+
 impl From<WireFilter> for Interest {
     fn from(wire: WireFilter) -> Self {
         Self {
@@ -106,12 +119,9 @@ fn filter(interest: &Interest) -> Value {
 /// Server side.
 impl Session {
     pub(super) fn peer_listens(&mut self, lane: LaneId, call: Call, revision: Revision) {
-        let wanted = match call.params.decode::<WireListen>() {
-            Ok(wire) => Interest::from(wire.notifications.0),
-            Err(error) => {
-                let fault = Fault::invalid_params(format!("params.notifications: {error}"));
-                return self.reply(lane, None, Some(call.id), revision, Err(fault));
-            }
+        let wanted = match Interest::asked_by(&call.params) {
+            Ok(wanted) => wanted,
+            Err(fault) => return self.reply(lane, None, Some(call.id), revision, Err(fault)),
         };
         // TSKE-15: who did not declare the extension cannot have made a task.
         if !wanted.tasks.is_empty() && self.server.tasks && !self.declares_tasks(&call, revision) {
@@ -129,6 +139,9 @@ impl Session {
                 "params.notifications.resourceSubscriptions/{at}: not an address"
             ));
             return self.reply(lane, None, Some(call.id), revision, Err(fault));
+        }
+        if self.config.interests == Interests::Handed {
+            return self.hand_over(lane, call, None, revision, None);
         }
         let honoured = self.honoured(wanted);
         // The acknowledgement comes first: nothing can change in between, for nothing runs in between.
@@ -158,6 +171,9 @@ impl Session {
         revision: Revision,
     ) {
         let outcome = match call.params.decode::<WireUri>() {
+            Ok(wire) if self.config.interests == Interests::Handed && uri::check(&wire.uri).is_ok() => {
+                return self.hand_over(lane, call, batch, revision, None);
+            }
             Err(error) => Err(Fault::invalid_params(format!("params.uri: {error}"))),
             Ok(wire) if call.method == Method::ResourcesUnsubscribe => {
                 self.standing.subscribed.remove(&wire.uri);
@@ -175,6 +191,31 @@ impl Session {
             }
         };
         self.reply(lane, batch, Some(call.id), revision, outcome);
+    }
+
+    /// A listen that was handed over is in force: that is the first thing its caller hears.
+    pub(super) fn listening(&mut self, key: CallKey, interest: Interest) {
+        let Some((id, lane)) = self.handed(key) else { return };
+        let params = tagged(&id, &json!({ "notifications": filter(&self.honoured(interest)) }));
+        self.send_note(lane, Method::SubscriptionsAcknowledged, Some(params));
+    }
+
+    /// Something changed that one listen is about.
+    pub(super) fn tell(&mut self, key: CallKey, change: &Change) {
+        if let Some((id, lane)) = self.handed(key) {
+            self.send_note(lane, change.method(), Some(tagged(&id, &change_params(change))));
+        }
+    }
+
+    fn handed(&self, key: CallKey) -> Option<(CallId, LaneId)> {
+        let running = self.inbound.get(key)?;
+        let listens = running.call.method == Method::SubscriptionsListen;
+        listens.then(|| (running.call.id.clone(), running.lane))
+    }
+
+    /// The closing result of a listen.
+    pub(super) fn closing(id: &CallId) -> Bytes {
+        tagged(id, &json!({}))
     }
 
     /// The peer ends a listen.
@@ -222,8 +263,19 @@ impl Session {
         list.is_some_and(|cap| cap.list_changed)
     }
 
+    /// Listens never end by themselves: whoever waits for what runs does not wait for them.
+    pub(super) fn end_handed_listens(&mut self) {
+        for key in self.inbound.keys() {
+            if self.handed(key).is_some() {
+                self.event(Event::Withdrawn { key, reason: "the link is ending".into() });
+                self.answer(key, Answer::Done(Bytes::from_static(b"{}")));
+            }
+        }
+    }
+
     /// We are leaving: every listen gets its closing result.
     pub(super) fn end_listens(&mut self) {
+        self.end_handed_listens();
         for (id, lane, revision, _) in std::mem::take(&mut self.standing.listens) {
             let result = tagged(&id, &json!({}));
             let result = revision.seal(&Method::SubscriptionsListen, result, &self.config);

@@ -354,6 +354,9 @@ impl Session {
             Command::Release { key, retry } => self.release(key, retry),
             Command::Log { key, level, params } => self.log(key, level, params),
             Command::Change(change) => self.change(&change),
+            Command::AskWithin { key, ticket, ask } => self.ask_within(key, ticket, ask),
+            Command::Listening { key, interest } => self.listening(key, interest),
+            Command::Tell { key, change } => self.tell(key, &change),
             Command::AnswerAsk { ask, outcome } => self.answer_ask(ask, outcome),
             Command::Listen { ticket, interest } => self.listen(ticket, interest),
             Command::SetLevel(level) => self.set_level(level),
@@ -378,7 +381,10 @@ impl Session {
         }
         match self.config.role {
             Role::Client => self.end(self.cause_or(Cause::ClosedByPeer)),
-            Role::Server => self.drain(Cause::ClosedByPeer, self.config.limits.eof_grace),
+            Role::Server => {
+                self.end_handed_listens();
+                self.drain(Cause::ClosedByPeer, self.config.limits.eof_grace);
+            }
         }
     }
 

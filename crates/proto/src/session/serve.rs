@@ -7,8 +7,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::config::Role;
-use super::event::{Answer, Answers, Asks, CallKey, Called, Event, LaneId, LogLevel, Outgoing, Output, Turn};
+use super::config::{Interests, Role};
+use super::event::{
+    Answer, Answers, Ask, Asks, CallKey, CallOptions, Called, Event, LaneId, LogLevel, Outcome, Outgoing,
+    Output, Refusal, Ticket, Turn,
+};
 use super::progress::{self, Pace};
 use super::state::State;
 use super::tables::{BatchKey, Purpose, Round, Running};
@@ -144,7 +147,7 @@ impl Session {
         }
     }
 
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         lane: LaneId,
         call: Call,
@@ -220,8 +223,12 @@ impl Session {
 
     /// The client went on after the handshake.
     pub(super) fn peer_is_ready(&mut self) {
-        if let Some(shaken) = &mut self.shaken {
+        if let Some(shaken) = &mut self.shaken
+            && shaken.readiness == Readiness::Awaited
+        {
             shaken.readiness = Readiness::Told;
+            let (revision, capabilities) = (shaken.revision, shaken.capabilities.clone());
+            self.event(Event::Greeted { revision, capabilities });
         }
     }
 
@@ -234,6 +241,9 @@ impl Session {
         let outcome = match level {
             Some(level) => {
                 self.log_level = Some(level);
+                if self.config.interests == Interests::Handed {
+                    return self.hand_over(lane, call, batch, revision, Some(level));
+                }
                 Ok(Bytes::from_static(b"{}"))
             }
             None => Err(Fault::invalid_params(
@@ -249,6 +259,7 @@ impl Session {
             Answer::Ask(asks) => self.ask(key, asks),
             Answer::Done(result) => self.finish(key, Ok(result)),
             Answer::Bare(result) => self.finish_bare(key, result),
+            Answer::Sealed(result) => self.finish_sealed(key, result),
             Answer::Fault(fault) => self.finish(key, Err(fault)),
         }
     }
@@ -256,6 +267,10 @@ impl Session {
     fn finish(&mut self, key: CallKey, outcome: Result<Bytes, Fault>) {
         let Some(running) = self.finished(key) else { return };
         let revision = running.revision;
+        let outcome = match running.call.method {
+            Method::SubscriptionsListen => outcome.map(|_| Self::closing(&running.call.id)),
+            _ => outcome,
+        };
         let outcome = outcome.and_then(|result| self.of_known_type(&running.call, revision, result));
         let outcome = outcome.map(|result| revision.seal(&running.call.method, result, &self.config));
         self.reply(running.lane, running.batch, Some(running.call.id), revision, outcome);
@@ -276,6 +291,12 @@ impl Session {
         let revision = running.revision;
         let result = revision.seal_bare(&running.call.method, result, &self.config);
         self.reply(running.lane, running.batch, Some(running.call.id), revision, Ok(result));
+        self.drained();
+    }
+
+    fn finish_sealed(&mut self, key: CallKey, result: Bytes) {
+        let Some(running) = self.finished(key) else { return };
+        self.reply(running.lane, running.batch, Some(running.call.id), running.revision, Ok(result));
         self.drained();
     }
 
@@ -341,6 +362,24 @@ impl Session {
         }
     }
 
+    /// A handler asks while it goes on. Only legacy clients can be asked so, and each on the lane of its call.
+    pub(super) fn ask_within(&mut self, key: CallKey, ticket: Ticket, ask: Ask) {
+        let Some(running) = self.inbound.get(key).filter(|running| running.revision.era() == Era::Legacy)
+        else {
+            return self.settle(ticket, Outcome::Refused(Refusal::NotOpen));
+        };
+        let (lane, revision) = (running.lane, running.revision);
+        let caps = ClientCaps::read(&self.declared(&running.call, revision));
+        if caps.lacks_to_send(&ask, revision).is_some() || !revision.has(&ask.method) {
+            let lacking = Refusal::Capability("what is asked for");
+            return self.settle(ticket, Outcome::Refused(lacking));
+        }
+        let params = revision.dress_ask(&ask);
+        // A person may think: only the time in all counts.
+        let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
+        self.start(Purpose::Call(ticket), ask.method, params, options, Some(revision), lane, 0);
+    }
+
     /// One ask was answered. When all are, the handler goes on.
     pub(super) fn ask_answered(&mut self, key: CallKey, name: Box<str>, outcome: Result<Bytes, Fault>) {
         let Some(running) = self.inbound.get_mut(key) else { return };
@@ -373,7 +412,12 @@ impl Session {
 
     /// The level of the legacy session: what the client set, or our own choice before that.
     fn legacy_level(&self) -> Option<LogLevel> {
-        self.server.logging.then(|| self.log_level.unwrap_or(LogLevel::Info))
+        let ours = match self.config.interests {
+            Interests::Kept => LogLevel::Info,
+            // Whoever is behind us has a level of its own.
+            Interests::Handed => LogLevel::Debug,
+        };
+        self.server.logging.then(|| self.log_level.unwrap_or(ours))
     }
 
     /// A log note: on its call's lane and by its call's level; legacy ones also without a call.
