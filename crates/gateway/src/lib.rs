@@ -7,6 +7,7 @@
 //! * [`cache`]: catalogs on disk, so that tools are there before their servers are.
 //! * [`reload`]: a configuration that is followed while it is in force.
 //! * [`rules`]: what of that is shown.
+//! * [`relay`]: one server behind another link, whatever era either side speaks.
 //! * [`merge`]: many catalogs as one, and where each name leads.
 
 pub mod cache;
@@ -16,4 +17,5 @@ pub mod fleet;
 pub mod merge;
 pub mod reach;
 pub mod reload;
+pub mod relay;
 pub mod rules;

@@ -279,7 +279,7 @@ async fn close_all(upstreams: &[Arc<Upstream>], reason: &'static str) {
     while closing.join_next().await.is_some() {}
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that is done under these locks can panic halfway through a change.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

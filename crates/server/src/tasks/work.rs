@@ -104,7 +104,7 @@ async fn work(mut job: Job, id: &str, first: First) {
     };
     loop {
         let outcome = match guarded(&mut running).await {
-            Answer::Done(result) | Answer::Bare(result) => Ok(result),
+            Answer::Done(result) | Answer::Bare(result) | Answer::Sealed(result) => Ok(result),
             Answer::Fault(fault) => Err(fault),
             Answer::Ask(asks) => match job.ask(asks, id).await {
                 Ok(answers) => {

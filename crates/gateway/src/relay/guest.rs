@@ -1,0 +1,243 @@
+//! A legacy client, and the session with the upstream that is its own.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_client::Listen;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::{Note, Param};
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{
+    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Refusal, Rounds,
+};
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::Peer;
+use cardan_runtime::service::Handler;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+
+use super::line::{Hears, Line};
+use super::{Core, Farewells, terms};
+use crate::fleet::lock;
+
+/// A legacy client.
+pub(super) struct Guest {
+    peer: Peer,
+    line: Line,
+    /// Its calls in progress, the latest last.
+    calls: Mutex<Seated>,
+    /// What it listens to upstream, all in one.
+    interest: tokio::sync::Mutex<Interest>,
+    following: Mutex<Option<Following>>,
+    patience: Duration,
+    farewells: Arc<Farewells>,
+    _seat: OwnedSemaphorePermit,
+}
+
+#[derive(Default)]
+struct Seated {
+    minted: u64,
+    calls: Vec<(u64, CallCx)>,
+}
+
+/// Passes changes on, while it lives.
+struct Following(JoinHandle<()>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Guest {
+    /// Opens a session with the upstream, as this client; nothing: there are too many.
+    pub(super) fn open(core: &Core, peer: Peer, capabilities: &Bytes) -> Option<Arc<Self>> {
+        let seat = Arc::clone(&core.seats).try_acquire_owned().ok()?;
+        let capabilities = serde_json::from_slice(capabilities).unwrap_or_else(|_| json!({}));
+        let guest = Arc::new_cyclic(|guest: &Weak<Self>| {
+            let hears: Weak<dyn Hears> = guest.clone();
+            Self {
+                peer: peer.clone(),
+                line: Line::open(&core.making, capabilities, hears),
+                calls: Mutex::default(),
+                interest: tokio::sync::Mutex::default(),
+                following: Mutex::default(),
+                patience: core.options.limits.call_idle_timeout,
+                farewells: Arc::clone(&core.farewells),
+                _seat: seat,
+            }
+        });
+        let caps = core.config.server_caps();
+        if core.era == Era::Modern && caps.logging {
+            // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
+            guest.line.set_level(LogLevel::Info);
+        }
+        let announced =
+            |list: Option<cardan_proto::era::caps::ListCap>| list.is_some_and(|cap| cap.list_changed);
+        let lists = Interest {
+            tools: announced(caps.tools),
+            prompts: announced(caps.prompts),
+            resources: announced(caps.resources),
+            ..Interest::default()
+        };
+        if lists.tools || lists.prompts || lists.resources {
+            let listen = guest.line.managed.listen(lists.clone());
+            *lock(&guest.following) = Some(follow(listen, peer));
+            // Nobody else has it yet.
+            if let Ok(mut interest) = guest.interest.try_lock() {
+                *interest = lists;
+            }
+        }
+        Some(guest)
+    }
+
+    /// Answers one of its calls.
+    pub(super) async fn call(self: Arc<Self>, cx: CallCx, called: Called) -> Answer {
+        let answered = match called.call.method {
+            Method::ResourcesSubscribe => self.subscribe(&called).await,
+            Method::ResourcesUnsubscribe => self.unsubscribe(&called).await,
+            Method::LoggingSetLevel => {
+                self.line.set_level(called.log_level.unwrap_or(LogLevel::Info));
+                Ok(Answer::Done(Bytes::from_static(b"{}")))
+            }
+            _ => self.pass_on(cx, called).await,
+        };
+        answered.unwrap_or_else(Answer::Fault)
+    }
+
+    async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let ready = self.line.ready(self.patience).await;
+        let upstream = ready.map_err(|error| terms::unreachable(&error))?;
+        let params = terms::params(&called, upstream);
+        let method = called.call.method;
+        let _seated = self.seat(cx.clone());
+        // What a modern upstream asks by its results is asked here, and its session makes the retry.
+        let options = terms::options(called.progress, Rounds::Ours);
+        let mut call = self.line.managed.start(method.clone(), params, options);
+        while let Some(at) = call.progress().await {
+            cx.progress(at.progress, at.total, at.message.as_deref());
+        }
+        Ok(terms::answer(call.outcome().await, &method, Era::Legacy, upstream))
+    }
+
+    async fn subscribe(&self, called: &Called) -> Result<Answer, Fault> {
+        let uri: Box<str> = called.call.params.text(Param::Uri).unwrap_or_default().into();
+        let mut interest = self.interest.lock().await;
+        if !interest.uris.contains(&uri) {
+            let mut wanted = interest.clone();
+            wanted.uris.push(uri.clone());
+            let stands = self.listen(wanted.clone()).await?;
+            if !stands.uris.contains(&uri) {
+                // What stood before stands again.
+                self.listen(interest.clone()).await?;
+                return Err(Fault::invalid_params("params.uri: the server does not tell changes of it"));
+            }
+            *interest = wanted;
+        }
+        Ok(Answer::Done(Bytes::from_static(b"{}")))
+    }
+
+    async fn unsubscribe(&self, called: &Called) -> Result<Answer, Fault> {
+        let uri = called.call.params.text(Param::Uri).unwrap_or_default();
+        let mut interest = self.interest.lock().await;
+        if interest.uris.iter().any(|listened| **listened == *uri) {
+            interest.uris.retain(|listened| **listened != *uri);
+            self.listen(interest.clone()).await?;
+        }
+        Ok(Answer::Done(Bytes::from_static(b"{}")))
+    }
+
+    /// One listen takes the place of the other, once it stands.
+    async fn listen(&self, interest: Interest) -> Result<Interest, Fault> {
+        let mut listen = self.line.managed.listen(interest);
+        let stands = listen.ready().await.map_err(|error| terms::unreachable(&error))?;
+        *lock(&self.following) = Some(follow(listen, self.peer.clone()));
+        Ok(stands)
+    }
+
+    /// A note of the client's.
+    pub(super) fn tell(&self, note: Note) {
+        self.line.managed.note(note.method, note.params.raw().cloned());
+    }
+
+    fn seat(&self, cx: CallCx) -> Seat<'_> {
+        let mut seated = lock(&self.calls);
+        seated.minted += 1;
+        let name = seated.minted;
+        seated.calls.push((name, cx));
+        Seat { guest: self, name }
+    }
+
+    fn latest(&self) -> Option<CallCx> {
+        lock(&self.calls).calls.last().map(|(_, cx)| cx.clone())
+    }
+}
+
+/// One of its calls is in progress, while it lives.
+struct Seat<'a> {
+    guest: &'a Guest,
+    name: u64,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        lock(&self.guest.calls).calls.retain(|(name, _)| *name != self.name);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.farewells.say(self.line.managed.clone(), "the client has left");
+    }
+}
+
+/// Whatever comes by its line is for this client: on the lane of its latest call, else where it takes pushes.
+impl Hears for Guest {
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        let method = ask.method.clone();
+        let asking = match self.latest() {
+            Some(cx) => cx.ask(ask),
+            // A person may think.
+            None => {
+                let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
+                self.peer.call(ask.method, ask.params, options)
+            }
+        };
+        Box::pin(async move {
+            match asking.await {
+                Outcome::Done(answer) => Ok(answer),
+                Outcome::Fault(fault) => Err(fault),
+                Outcome::Refused(Refusal::Capability(_)) => Err(Fault::method_not_found(method.name())),
+                other => Err(terms::fault(&other, &method)),
+            }
+        })
+    }
+
+    fn log(&self, level: LogLevel, params: Bytes) {
+        match self.latest() {
+            Some(cx) => cx.log(level, params),
+            None => self.peer.log(level, params),
+        }
+    }
+
+    fn note(&self, note: &Note) {
+        self.peer.note(note.method.clone(), note.params.raw().cloned());
+    }
+}
+
+fn follow(mut listen: Listen, peer: Peer) -> Following {
+    Following(tokio::spawn(async move {
+        while let Some(change) = listen.next().await {
+            match change {
+                Change::Resource(uri) => {
+                    let params = Bytes::from(json!({ "uri": uri }).to_string());
+                    peer.note(Method::ResourcesUpdated, Some(params));
+                }
+                list => peer.change(list),
+            }
+        }
+    }))
+}

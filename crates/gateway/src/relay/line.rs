@@ -1,0 +1,95 @@
+//! One session after another with the upstream, and who hears what comes by it outside of replies.
+
+use std::sync::{Mutex, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_client::{Answerers, CallError, Managed};
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::Note;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::splice::member_of;
+use cardan_proto::session::event::{Ask, Event, LogLevel};
+use cardan_runtime::service::Handler;
+use serde_json::Value;
+
+use crate::fleet::Making;
+use crate::fleet::lock;
+
+/// Who is concerned by what comes by a line.
+pub(super) trait Hears: Send + Sync + 'static {
+    /// The upstream asks.
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>>;
+
+    /// The upstream logs.
+    fn log(&self, level: LogLevel, params: Bytes);
+
+    /// The upstream tells something that belongs to no call and no listen.
+    fn note(&self, note: &Note);
+}
+
+/// A kept connection to the upstream.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) managed: Managed,
+    /// The level that a legacy upstream was asked for.
+    level: Mutex<Option<LogLevel>>,
+}
+
+impl Line {
+    /// Begins to connect, as a client with these capabilities.
+    pub(super) fn open(making: &Making, capabilities: Value, hears: Weak<dyn Hears>) -> Self {
+        let asked = Weak::clone(&hears);
+        let answerers = Answerers::relayed(capabilities, move |ask| match asked.upgrade() {
+            Some(hears) => hears.ask(ask),
+            None => nobody(),
+        });
+        let connector = making.connector.clone().answer(answerers).observe(move |event| {
+            let Some(hears) = hears.upgrade() else { return };
+            match event {
+                Event::Logged { params } => {
+                    if let Some(level) = level_of(params) {
+                        hears.log(level, params.clone());
+                    }
+                }
+                Event::Noted(note) => hears.note(note),
+                _ => {}
+            }
+        });
+        let managed = Managed::start(connector, making.way.clone(), making.policy.clone());
+        Self { managed, level: Mutex::default() }
+    }
+
+    /// The era of the session there is, or was last.
+    pub(super) fn era(&self) -> Option<Era> {
+        self.managed.settled().map(|settled| settled.revision.era())
+    }
+
+    /// Waits for a session, not for ever. From then on calls wait as long as their callers do.
+    pub(super) async fn ready(&self, within: Duration) -> Result<Era, CallError> {
+        match self.era() {
+            Some(era) if self.managed.condition().is_up() => Ok(era),
+            _ => self.managed.ready(within).await.map(|settled| settled.revision.era()),
+        }
+    }
+
+    /// Log notes of this level and above, from now on.
+    pub(super) fn set_level(&self, level: LogLevel) {
+        let mut current = lock(&self.level);
+        if *current != Some(level) {
+            *current = Some(level);
+            self.managed.set_level(level);
+        }
+    }
+}
+
+/// The answer to an ask that concerns nobody.
+pub(super) fn nobody() -> Handler<Result<Bytes, Fault>> {
+    let fault = Fault::internal("no call is in progress that this could be asked for");
+    Box::pin(std::future::ready(Err(fault)))
+}
+
+fn level_of(params: &Bytes) -> Option<LogLevel> {
+    let raw = member_of(params, "level").ok().flatten()?;
+    LogLevel::parse(std::str::from_utf8(&raw).ok()?.trim_matches('"'))
+}

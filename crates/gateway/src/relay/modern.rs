@@ -1,0 +1,153 @@
+//! The calls of modern clients: each stands alone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_client::Call;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::model::Raw;
+use cardan_proto::session::event::{Answer, Ask, Asks, Called, Interest, Rounds};
+use cardan_runtime::cx::CallCx;
+use serde_json::{Value, json};
+
+use super::Core;
+use super::park::Bound;
+use super::pool::{Lease, Need};
+use super::terms;
+use super::voice::Asking;
+
+/// A call in progress upstream.
+pub(super) struct Running {
+    call: Call<Raw>,
+    method: Method,
+    /// What a legacy upstream may ask for it; none: nothing.
+    asking: Option<Arc<Asking>>,
+    upstream: Era,
+    lease: Lease,
+}
+
+/// What happened to a call.
+enum Step {
+    Progress(Option<cardan_proto::session::event::Progress>),
+    Asked(Vec<(Box<str>, Ask)>),
+}
+
+/// Answers one call of a modern client.
+pub(super) async fn call(core: Arc<Core>, principal: Option<Arc<str>>, cx: CallCx, called: Called) -> Answer {
+    let answered = match called.call.method {
+        Method::SubscriptionsListen => listen(&core, &cx, &called).await,
+        _ if core.era == Era::Legacy && called.answers.is_some() => {
+            go_on(&core, principal, &cx, called).await
+        }
+        _ => begin(&core, principal, &cx, called).await,
+    };
+    answered.unwrap_or_else(Answer::Fault)
+}
+
+async fn begin(
+    core: &Core,
+    principal: Option<Arc<str>>,
+    cx: &CallCx,
+    called: Called,
+) -> Result<Answer, Fault> {
+    let askable = askable(core, &called);
+    let asks = called.call.method.may_ask() && askable != json!({});
+    let logs = called.log_level.filter(|_| core.config.server_caps().logging);
+    let need = if asks || logs.is_some() { Need::Alone } else { Need::Any };
+    let lease = core.pool.take(&askable, need).await?;
+    let line = &lease.shared.line;
+    let ready = line.ready(core.options.limits.call_idle_timeout).await;
+    let upstream = ready.map_err(|error| terms::unreachable(&error))?;
+    let asking = (need == Need::Alone).then(|| Asking::new(cx.clone(), core.park.ttl(), &core.park));
+    if let Some(asking) = &asking {
+        lease.voice(Arc::clone(asking));
+    }
+    if let (Some(level), Era::Legacy) = (logs, upstream) {
+        line.set_level(level);
+    }
+    let params = terms::params(&called, upstream);
+    let method = called.call.method.clone();
+    // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
+    let options = terms::options(called.progress, Rounds::Callers);
+    let call = line.managed.start(method.clone(), params, options);
+    let running = Running { call, method, asking: asking.filter(|_| asks), upstream, lease };
+    running.run(core, principal, cx, &called).await
+}
+
+/// A retry: the call has been running all the while.
+async fn go_on(
+    core: &Core,
+    principal: Option<Arc<str>>,
+    cx: &CallCx,
+    mut called: Called,
+) -> Result<Answer, Fault> {
+    let Some(state) = called.call.params.text(Param::RequestState) else {
+        let why = "params.requestState: missing; send it back with the answers, as it came";
+        return Err(Fault::invalid_params(why));
+    };
+    let bound = Bound::of(&called.call, principal.clone())?;
+    let running = core.park.take(&state, &bound)?;
+    if let Some(asking) = &running.asking {
+        asking.resume(cx.clone(), called.answers.take());
+    }
+    running.run(core, principal, cx, &called).await
+}
+
+impl Running {
+    async fn run(
+        mut self,
+        core: &Core,
+        principal: Option<Arc<str>>,
+        cx: &CallCx,
+        called: &Called,
+    ) -> Result<Answer, Fault> {
+        loop {
+            match self.step().await {
+                Step::Progress(Some(at)) => cx.progress(at.progress, at.total, at.message.as_deref()),
+                Step::Progress(None) => {
+                    let outcome = self.call.outcome().await;
+                    self.lease.landed();
+                    return Ok(terms::answer(outcome, &self.method, Era::Modern, self.upstream));
+                }
+                Step::Asked(entries) => {
+                    let bound = Bound::of(&called.call, principal)?;
+                    let state = Some(core.park.put(self, bound)?);
+                    return Ok(Answer::Ask(Asks { entries, state }));
+                }
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        let Some(asking) = &self.asking else { return Step::Progress(self.call.progress().await) };
+        tokio::select! {
+            biased;
+            progress = self.call.progress() => Step::Progress(progress),
+            entries = asking.next() => Step::Asked(entries),
+        }
+    }
+}
+
+/// A listen lives as long as its client and the upstream want.
+async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fault> {
+    let interest = Interest::asked_by(&called.call.params)?;
+    let lease = core.pool.take(&askable(core, called), Need::Any).await?;
+    let mut listen = lease.shared.line.managed.listen(interest);
+    let stands = listen.ready().await.map_err(|error| terms::unreachable(&error))?;
+    cx.listening(stands);
+    while let Some(change) = listen.next().await {
+        cx.change(change);
+    }
+    Ok(Answer::Done(Bytes::from_static(b"{}")))
+}
+
+/// What the upstream may ask in the legacy way. A modern one asks by its results.
+fn askable(core: &Core, called: &Called) -> Value {
+    match core.era {
+        Era::Modern => json!({}),
+        Era::Legacy => terms::askable(&called.capabilities),
+    }
+}

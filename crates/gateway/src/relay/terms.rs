@@ -1,0 +1,188 @@
+//! From one side's terms to the other's: params, options, outcomes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_client::{CallError, words};
+use cardan_proto::era::Era;
+use cardan_proto::era::caps::ClientCaps;
+use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::jsonrpc::splice::{Edit, splice};
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Answer, CallOptions, Called, Delivery, Outcome, Refusal, Rounds, Wanted};
+use serde_json::{Value, json};
+
+/// How a client's call is made upstream. It waits as long as the client does: who leaves cancels.
+pub(super) fn options(progress: Wanted, rounds: Rounds) -> CallOptions {
+    let never = Some(Duration::ZERO);
+    CallOptions { idle: never, total: never, progress, rounds, ..CallOptions::default() }
+}
+
+/// The params of a call for an upstream of this era: raw, but without what only the client's era means.
+pub(super) fn params(called: &Called, upstream: Era) -> Option<Bytes> {
+    let raw = called.call.params.raw()?.clone();
+    match (called.revision.era(), upstream) {
+        (Era::Modern, Era::Legacy) => Some(without_modern_members(&called.call.params, raw)),
+        _ => Some(raw),
+    }
+}
+
+/// A server of both eras would take a call with such members for a modern one.
+fn without_modern_members(params: &Params, raw: Bytes) -> Bytes {
+    let own = [MetaKey::ProtocolVersion, MetaKey::ClientCapabilities, MetaKey::ClientInfo, MetaKey::LogLevel];
+    let meta = params.get(Param::Meta).and_then(|meta| {
+        let bare = splice(&meta, &own.map(|key| Edit::Drop(key.name()))).ok()?;
+        (bare != "{}").then_some(bare)
+    });
+    let meta = match &meta {
+        Some(meta) => Edit::Set(Param::Meta.name(), meta),
+        None => Edit::Drop(Param::Meta.name()),
+    };
+    let edits = [meta, Edit::Drop(Param::InputResponses.name()), Edit::Drop(Param::RequestState.name())];
+    splice(&raw, &edits).unwrap_or(raw)
+}
+
+/// The answer to a client, from how its call ended upstream.
+pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: Era) -> Answer {
+    match outcome {
+        Outcome::Done(result) => match (client, upstream) {
+            (Era::Modern, Era::Modern) => Answer::Sealed(result),
+            (Era::Legacy, Era::Modern) => Answer::Bare(without_seal(result)),
+            (_, Era::Legacy) => Answer::Done(result),
+        },
+        Outcome::Fault(mut fault) => {
+            if *method == Method::ResourcesRead && fault.is_resource_not_found() {
+                // Each era has a code for it, and the session knows which.
+                fault.code = code::RESOURCE_NOT_FOUND;
+            }
+            Answer::Fault(fault)
+        }
+        other => Answer::Fault(fault(&other, method)),
+    }
+}
+
+/// A modern result without what only the modern era means.
+fn without_seal(result: Bytes) -> Bytes {
+    let edits = [Edit::Drop("resultType"), Edit::Drop("ttlMs"), Edit::Drop("cacheScope")];
+    splice(&result, &edits).unwrap_or(result)
+}
+
+/// What a client is told of a call that brought no reply, and whether it may have been executed.
+pub(super) fn fault(outcome: &Outcome, method: &Method) -> Fault {
+    match outcome {
+        Outcome::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
+            Fault::method_not_found(method.name())
+        }
+        Outcome::Refused(refusal @ (Refusal::TooMany | Refusal::Backlog)) => {
+            Fault::new(code::BUSY, format!("the server behind this one is busy: {refusal}"))
+        }
+        Outcome::Lost { cause, delivery } => {
+            let message = format!("the server behind this one was lost: {cause} ({})", words(*delivery));
+            told(message, outcome, "lost", *delivery)
+        }
+        Outcome::TimedOut { delivery, .. } => {
+            told("the server behind this one did not answer in time".into(), outcome, "timed_out", *delivery)
+        }
+        Outcome::Cancelled { reason, delivery } => {
+            told(format!("the call was given up: {reason}"), outcome, "cancelled", *delivery)
+        }
+        Outcome::Violated(violation) => {
+            let message = format!(
+                "the answer of the server behind this one breaks the protocol: {} ({})",
+                violation.rule.id(),
+                violation.rule.clause()
+            );
+            told(message, outcome, "violated", Delivery::Sent)
+        }
+        other => {
+            told(format!("the call could not be passed on: {other:?}"), other, "refused", Delivery::NotSent)
+        }
+    }
+}
+
+fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
+    let delivery = match delivery {
+        Delivery::NotSent => "not_sent",
+        Delivery::Sent => "sent",
+        Delivery::Unknown => "unknown",
+    };
+    Fault::internal(message).with_data(&json!({
+        "outcome": what,
+        "delivery": delivery,
+        "mayHaveExecuted": outcome.may_have_executed(),
+    }))
+}
+
+/// The same for a call that was not made at all.
+pub(super) fn unreachable(error: &CallError) -> Fault {
+    let message = format!("the server behind this one cannot be reached: {error}");
+    Fault::internal(message).with_data(&json!({
+        "outcome": "lost",
+        "delivery": "not_sent",
+        "mayHaveExecuted": false,
+    }))
+}
+
+/// What a legacy upstream may ask of a client that declared `capabilities`, as a capabilities object that is equal for
+/// equal clients.
+pub(super) fn askable(capabilities: &[u8]) -> Value {
+    let caps = ClientCaps::read(capabilities);
+    let mut askable = json!({});
+    if caps.form || caps.url {
+        askable["elicitation"] = members([("form", caps.form), ("url", caps.url)]);
+    }
+    if caps.sampling {
+        askable["sampling"] = members([("context", caps.sampling_context), ("tools", caps.sampling_tools)]);
+    }
+    if caps.roots {
+        askable["roots"] = json!({});
+    }
+    askable
+}
+
+fn members(members: [(&str, bool); 2]) -> Value {
+    let there = members.into_iter().filter(|(_, there)| *there);
+    Value::Object(there.map(|(name, _)| (name.to_owned(), json!({}))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trace context and foreign members stay; what would make a legacy call modern goes.
+    #[test]
+    fn modern_members_do_not_reach_a_legacy_upstream() {
+        for (given, left) in [
+            (
+                r#"{"name":"t","_meta":{"traceparent":"00-1","io.modelcontextprotocol/protocolVersion":"x","io.modelcontextprotocol/clientCapabilities":{}},"requestState":"s","n":1.50}"#,
+                r#"{"name":"t","_meta":{"traceparent":"00-1"},"n":1.50}"#,
+            ),
+            (r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{}},"inputResponses":{}}"#, "{}"),
+        ] {
+            let raw = Bytes::copy_from_slice(given.as_bytes());
+            let params = Params::scan(raw.clone(), &cardan_proto::limits::Limits::DEFAULT).unwrap();
+            assert_eq!(without_modern_members(&params, raw), left);
+        }
+    }
+
+    #[test]
+    fn equal_clients_can_be_asked_the_same() {
+        let one = askable(br#"{"elicitation":{},"extensions":{"a/b":{}},"roots":{"listChanged":true}}"#);
+        assert_eq!(one, askable(br#"{"roots":{},"elicitation":{"form":{"x":1}}}"#));
+        assert_eq!(one, json!({"elicitation": {"form": {}}, "roots": {}}));
+        assert_eq!(askable(b"{}"), json!({}));
+    }
+
+    /// A call that was lost says so, and whether it may have been executed.
+    #[test]
+    fn lost_calls_tell_what_is_known() {
+        use cardan_proto::session::event::Cause;
+        for (delivery, executed) in [(Delivery::NotSent, false), (Delivery::Unknown, true)] {
+            let outcome = Outcome::Lost { cause: Cause::ClosedByPeer, delivery };
+            let fault = fault(&outcome, &Method::ToolsCall);
+            let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+            assert_eq!((&data["outcome"], &data["mayHaveExecuted"]), (&json!("lost"), &json!(executed)));
+        }
+    }
+}

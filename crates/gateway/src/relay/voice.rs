@@ -1,0 +1,139 @@
+//! A modern call that holds a line alone: the asks and log notes that come by it are its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Note;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::session::event::{Answers, Ask, LogLevel};
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::service::Handler;
+use tokio::sync::{Notify, oneshot};
+
+use super::line::{Hears, nobody};
+use super::park::Park;
+use crate::fleet::lock;
+
+/// Who on a shared line is told what comes by it: the call that holds it alone, or nobody.
+#[derive(Default)]
+pub(super) struct Voice(Mutex<Option<Arc<Asking>>>);
+
+impl Voice {
+    pub(super) fn give(&self, holder: Option<Arc<Asking>>) {
+        *lock(&self.0) = holder;
+    }
+
+    fn holder(&self) -> Option<Arc<Asking>> {
+        lock(&self.0).clone()
+    }
+}
+
+impl Hears for Voice {
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        match self.holder() {
+            Some(asking) => asking.ask(ask),
+            None => nobody(),
+        }
+    }
+
+    fn log(&self, level: LogLevel, params: Bytes) {
+        if let Some(asking) = self.holder() {
+            let cx = lock(&asking.inner).cx.clone();
+            cx.log(level, params);
+        }
+    }
+
+    /// Modern clients hear nothing that belongs to no call.
+    fn note(&self, _note: &Note) {}
+}
+
+/// The asks of one call, from round to round.
+pub(super) struct Asking {
+    inner: Mutex<Inner>,
+    /// Something is to be asked.
+    news: Notify,
+    /// How long an answer may take.
+    patience: Duration,
+    park: Weak<Park>,
+}
+
+struct Inner {
+    cx: CallCx,
+    minted: u64,
+    /// To be asked with the next round.
+    waiting: Vec<(Box<str>, Ask, Reply)>,
+    /// Asked; the answers come with the retry.
+    asked: HashMap<Box<str>, (Ask, Reply)>,
+}
+
+type Reply = oneshot::Sender<Result<Bytes, Fault>>;
+
+impl Asking {
+    pub(super) fn new(cx: CallCx, patience: Duration, park: &Arc<Park>) -> Arc<Self> {
+        let inner = Inner { cx, minted: 0, waiting: Vec::new(), asked: HashMap::new() };
+        let inner = Mutex::new(inner);
+        Arc::new(Self { inner, news: Notify::new(), patience, park: Arc::downgrade(park) })
+    }
+
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut inner = lock(&self.inner);
+            inner.minted += 1;
+            let name = format!("ask-{}", inner.minted).into();
+            inner.waiting.push((name, ask, reply));
+        }
+        self.news.notify_one();
+        let (patience, park) = (self.patience, Weak::clone(&self.park));
+        Box::pin(async move {
+            match tokio::time::timeout(patience, answer).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err(Fault::internal("the call that this was asked for has ended")),
+                Err(_) => {
+                    // Its call has waited as long.
+                    if let Some(park) = park.upgrade() {
+                        park.sweep();
+                    }
+                    Err(Fault::internal("the client did not answer in time"))
+                }
+            }
+        })
+    }
+
+    /// Waits until there is something to ask, and takes it: from now on it counts as asked.
+    pub(super) async fn next(&self) -> Vec<(Box<str>, Ask)> {
+        loop {
+            {
+                let mut inner = lock(&self.inner);
+                // What the server does not want to know any more is not asked.
+                inner.waiting.retain(|(.., reply)| !reply.is_closed());
+                if !inner.waiting.is_empty() {
+                    let entries = inner.waiting.iter().map(|(name, ask, _)| (name.clone(), ask.clone()));
+                    let entries: Vec<_> = entries.collect();
+                    for (name, ask, reply) in std::mem::take(&mut inner.waiting) {
+                        inner.asked.insert(name, (ask, reply));
+                    }
+                    return entries;
+                }
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// The client is back. What it left open is asked again.
+    pub(super) fn resume(&self, cx: CallCx, answers: Option<Answers>) {
+        let mut inner = lock(&self.inner);
+        inner.cx = cx;
+        for (name, answer) in answers.unwrap_or_default() {
+            if let Some((_, reply)) = inner.asked.remove(&name) {
+                // A server that no longer waits has withdrawn the ask.
+                let _ = reply.send(answer);
+            }
+        }
+        let open: Vec<_> = inner.asked.drain().map(|(name, (ask, reply))| (name, ask, reply)).collect();
+        inner.waiting.extend(open);
+        self.news.notify_one();
+    }
+}

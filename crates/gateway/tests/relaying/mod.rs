@@ -1,0 +1,176 @@
+//! A client of ours, a relay and a server of ours, each side held to one era.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses a part, and a failed step is a failed test"
+)]
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use cardan_client::{Answerers, Client, Connector, Urls, way};
+use cardan_gateway::fleet::Making;
+use cardan_gateway::relay::{Options, Relay};
+use cardan_proto::era::{Era, Revisions};
+use cardan_proto::limits::Limits;
+use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
+use cardan_proto::model::roots::Root;
+use cardan_proto::model::sampling::CreateMessageResult;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::Event;
+use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::memory::{self, MemoryLink};
+use cardan_server::Server;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Who speaks what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) client: Era,
+    pub(crate) server: Era,
+}
+
+/// All four.
+pub(crate) const CELLS: [Cell; 4] = [
+    Cell { client: Era::Modern, server: Era::Modern },
+    Cell { client: Era::Legacy, server: Era::Modern },
+    Cell { client: Era::Modern, server: Era::Legacy },
+    Cell { client: Era::Legacy, server: Era::Legacy },
+];
+
+pub(crate) fn revisions(era: Era) -> Revisions {
+    match era {
+        Era::Legacy => Revisions::LEGACY,
+        Era::Modern => Revisions::MODERN,
+    }
+}
+
+pub(crate) fn choice(era: Era) -> EraChoice {
+    match era {
+        Era::Legacy => EraChoice::Legacy,
+        Era::Modern => EraChoice::Modern,
+    }
+}
+
+/// The upstream's end of its links: how often it was dialled, and who serves there.
+#[derive(Clone, Default)]
+pub(crate) struct Dialled {
+    count: Arc<AtomicUsize>,
+    serving: Arc<Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl Dialled {
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Ends every link at once, as a crash does.
+    pub(crate) fn crash(&self) {
+        for serving in self.serving.lock().unwrap().drain(..) {
+            serving.abort();
+        }
+    }
+}
+
+/// How `serve` is reached, over a link in memory for every dial.
+pub(crate) fn making<S, F>(serve: S) -> (Making, Dialled)
+where
+    S: Fn(MemoryLink) -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let dialled = Dialled::default();
+    let told = dialled.clone();
+    let way = way(move || {
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        told.count.fetch_add(1, Ordering::SeqCst);
+        told.serving.lock().unwrap().push(tokio::spawn(serve(theirs)));
+        std::future::ready(Ok::<_, Infallible>(ours))
+    });
+    let connector = Client::builder("relay", "1");
+    (Making { connector, way, policy: Policy::CHILD }, dialled)
+}
+
+/// A relay before `server`.
+pub(crate) async fn relay(server: &Server) -> (Relay, Dialled) {
+    relay_with(server, Options::default()).await
+}
+
+pub(crate) async fn relay_with(server: &Server, options: Options) -> (Relay, Dialled) {
+    let server = server.clone();
+    let (making, dialled) = making(move |link| {
+        let server = server.clone();
+        async move { drop(server.serve(link).await) }
+    });
+    (Relay::start(making, options).await.unwrap(), dialled)
+}
+
+/// A client of this era at the relay.
+pub(crate) async fn connect(relay: &Relay, era: Era, connector: Connector) -> Client {
+    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+    let relay = relay.clone();
+    tokio::spawn(async move { relay.serve(theirs).await });
+    let client = connector.era(choice(era)).connect_link(ours).await.unwrap();
+    assert_eq!(client.settled().revision.era(), era);
+    client
+}
+
+pub(crate) fn plain() -> Connector {
+    Client::builder("downstream", "1")
+}
+
+/// A client that fills forms with `name`, samples as `name` and has one root called `name`.
+pub(crate) fn answering(name: &str) -> Connector {
+    let (filled, model) = (name.to_owned(), name.to_owned());
+    let root = Root::new(format!("file:///{name}"));
+    let answerers = Answerers::default()
+        .elicit(Urls::Offered, move |params: ElicitParams| {
+            let answer = match params {
+                ElicitParams::Url(_) => ElicitResult::accepted(),
+                _ => ElicitResult::filled([("name".to_owned(), filled.as_str().into())].into()),
+            };
+            std::future::ready(Ok(answer))
+        })
+        .sample(move |_| {
+            let answer =
+                json!({"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": model});
+            let answer: CreateMessageResult = serde_json::from_value(answer).unwrap();
+            std::future::ready(Ok(answer))
+        })
+        .roots(Arc::new(RwLock::new(vec![root])));
+    plain().answer(answerers)
+}
+
+/// Log notes as they come.
+pub(crate) type Logs = Arc<Mutex<Vec<Value>>>;
+
+pub(crate) fn logging(connector: Connector) -> (Connector, Logs) {
+    let logs = Logs::default();
+    let kept = Arc::clone(&logs);
+    let connector = connector.observe(move |event| {
+        if let Event::Logged { params } = event {
+            kept.lock().unwrap().push(serde_json::from_slice(params).unwrap());
+        }
+    });
+    (connector, logs)
+}
+
+/// Waits, not for ever.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LONG, future).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what}: not within {LONG:?}"),
+    }
+}
+
+/// The first text of a tool's result.
+pub(crate) async fn text(client: &Client, tool: &str, arguments: Value) -> String {
+    let result = soon(tool, client.call_tool(tool, &arguments).unwrap()).await.unwrap();
+    result.content[0].as_text().unwrap_or_default().to_owned()
+}
