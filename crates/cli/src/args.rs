@@ -25,6 +25,8 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   cardan serve
+  cardan bridge -- npx -y some-server
+  cardan bridge --stdio https://example.com/mcp
   cardan list -- cardan demo
   cardan call echo message=hi -- cardan demo
   cardan call add a=2 b=3 --json -- cardan demo
@@ -54,6 +56,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Serve the built-in demo server on a port, by every HTTP transport at once
     Serve(ServeArgs),
+    /// Put one server behind another transport, for clients of every revision
+    Bridge(BridgeArgs),
     /// Serve the built-in demo server over stdin and stdout, or a socket
     Demo(DemoArgs),
     /// Show and change which servers are configured, here and in other tools
@@ -73,7 +77,7 @@ impl Command {
             Self::Info(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
-            Self::Demo(_) | Self::Serve(_) => return Form::Text,
+            Self::Demo(_) | Self::Serve(_) | Self::Bridge(_) => return Form::Text,
         };
         options.form()
     }
@@ -219,6 +223,42 @@ Examples:
   cardan serve --listen 0.0.0.0:443 --allow-host mcp.example.org --tls-cert chain.pem --tls-key key.pem
   cardan serve --allow-origin https://app.example.org")]
 pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) listening: Listening,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan bridge [OPTIONS] -- <COMMAND>...\n       cardan bridge [OPTIONS] <SERVER>",
+    after_help = "\
+Clients of every revision can use the server, whichever revision it speaks. Over HTTP it ends on SIGTERM or SIGINT;
+with --stdio also when stdin ends.
+
+Examples:
+  cardan bridge -- npx -y @modelcontextprotocol/server-everything
+  cardan bridge --listen 127.0.0.1:0 -- cardan demo
+  cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
+  cardan bridge --stdio ws://127.0.0.1:2273/ws"
+)]
+pub(crate) struct BridgeArgs {
+    /// The server, unless a command follows `--`
+    #[arg(value_name = "SERVER")]
+    pub(crate) words: Vec<String>,
+    /// Serve on stdin and stdout instead of a port
+    #[arg(long, conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    pub(crate) stdio: bool,
+    /// Show the stderr of the started server as it comes
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) listening: Listening,
+    #[command(flatten)]
+    pub(crate) server: Server,
+}
+
+/// Where and to whom we listen.
+#[derive(Debug, Args)]
+pub(crate) struct Listening {
     /// Where to listen; port 0 takes a free one and tells it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2273")]
     pub(crate) listen: String,

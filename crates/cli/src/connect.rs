@@ -164,7 +164,7 @@ fn connector(
 }
 
 /// How the server is reached.
-enum Door<'a> {
+pub(crate) enum Door<'a> {
     Spawn(Box<Spawn>),
     Unix(&'a Path),
     Tcp(&'a str),
@@ -174,7 +174,7 @@ enum Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    fn of(target: &'a Target, limits: &Limits) -> Result<Self, Failure> {
+    pub(crate) fn of(target: &'a Target, limits: &Limits) -> Result<Self, Failure> {
         Ok(match target {
             Target::Command { program, args, env, cwd } => {
                 let mut spawn = Spawn::new(program).args(args).env_policy(EnvPolicy::Inherit);
@@ -201,7 +201,7 @@ impl<'a> Door<'a> {
     }
 
     /// What we gave to the server and nobody else should read.
-    fn secrets(&self) -> Redactor {
+    pub(crate) fn secrets(&self) -> Redactor {
         match self {
             Self::Spawn(spawn) => spawn.redactor(),
             Self::Http(_, secrets) | Self::Ws(_, _, secrets) => secrets.clone(),

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     };
     let mut builder = match cli.command {
         // Many clients at once.
-        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Serve(_) | Command::Bridge(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = match builder.enable_all().build() {
@@ -68,6 +68,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Info(args) => cmd::info::run(args).await,
         Command::Demo(args) => cmd::demo::run(args).await,
         Command::Serve(args) => cmd::serve::run(args).await,
+        Command::Bridge(args) => cmd::bridge::run(args).await,
         Command::Config(args) => cmd::config::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
     }

@@ -1,4 +1,4 @@
-//! What `cardan serve` says when it is ready: addresses, and commands that work as they stand.
+//! What `cardan serve` and `cardan bridge` say when they are ready: addresses, and commands that work as they stand.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,35 +6,59 @@ use std::path::Path;
 use cardan_proto::http::authority::{Authority, Host};
 use cardan_tls::{Identity, Trust};
 
-use crate::args::ServeArgs;
+use crate::args::Listening;
 
-pub(crate) fn greeting(address: SocketAddr, identity: Option<&Identity>, args: &ServeArgs) -> String {
+/// Who is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// The built-in server.
+    Demo,
+    /// Another server.
+    Bridged,
+}
+
+pub(crate) fn greeting(
+    served: Served,
+    address: SocketAddr,
+    identity: Option<&Identity>,
+    args: &Listening,
+) -> String {
     let (Some(identity), Some(file)) = (identity, &args.tls_cert) else {
-        return lines("http", "ws", &address.to_string(), "", "");
+        return lines(served, ["http", "ws"], &address.to_string(), "", "");
     };
+    let tls = ["https", "wss"];
     let Some(place) = named(address, identity, &args.hosts) else {
         let note = "\nthe certificate is for none of the names by which we answer, so clients will refuse it:\n\
                     call us by a name of the certificate, and allow it with --allow-host";
-        return lines("https", "wss", &address.to_string(), "", note);
+        return lines(served, tls, &address.to_string(), "", note);
     };
     let (ca, note) = match vouched(identity, &place.host, file) {
         Vouched::Machine => (String::new(), ""),
         Vouched::Itself => (format!(" --ca {}", quoted(file)), ""),
         Vouched::Others => (" --ca FILE".to_owned(), "\nFILE holds the certificate of who signed ours"),
     };
-    lines("https", "wss", &place.to_string(), &ca, note)
+    lines(served, tls, &place.to_string(), &ca, note)
 }
 
-fn lines(http: &str, ws: &str, place: &str, ca: &str, note: &str) -> String {
+fn lines(served: Served, [http, ws]: [&str; 2], place: &str, ca: &str, note: &str) -> String {
+    let (what, tries) = match served {
+        Served::Demo => (
+            "cardan serves its demo server at",
+            format!(
+                "  cardan call {http}://{place}/mcp echo message=hello{ca}
+  cardan call {ws}://{place}/ws slow steps=5 delay_ms=200{ca}"
+            ),
+        ),
+        Served::Bridged => ("cardan serves the server behind it at", format!("  cardan list {http}://{place}/mcp{ca}")),
+    };
     format!(
-        "cardan serves its demo server at
+        "{what}
   {http}://{place}/mcp  Streamable HTTP, every revision
   {http}://{place}/sse  old HTTP+SSE
   {ws}://{place}/ws     WebSocket
 try
   cardan info {http}://{place}/mcp{ca}
-  cardan call {http}://{place}/mcp echo message=hello{ca}
-  cardan call {ws}://{place}/ws slow steps=5 delay_ms=200{ca}{note}
+{tries}{note}
 end with Ctrl-C"
     )
 }

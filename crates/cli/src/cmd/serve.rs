@@ -10,33 +10,49 @@ use cardan_proto::limits::Limits;
 use cardan_tls::Identity;
 
 use crate::access::unusable;
-use crate::args::ServeArgs;
-use crate::cmd::greeting::greeting;
+use crate::args::{Listening, ServeArgs};
+use crate::cmd::greeting::{Served, greeting};
 use crate::demo;
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::stop::Stop;
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    let wanted = address(&args.listen)?;
-    let identity = identity(&args)?;
     let mut stop = Stop::watch()?;
-    let mut listener = Listener::bind(wanted).await.map_err(|error| unbound(wanted, &error))?;
-    let address = listener.address().map_err(|error| unbound(wanted, &error))?;
-    if let Some(identity) = &identity {
-        listener = listener.tls(identity).map_err(|error| unusable("--tls-cert", &error))?;
-    }
-    let allow = Allow::bound(address.ip(), Ports::Any, &args.hosts, &args.origins)
-        .map_err(|error| Failure::usage(error.to_string()).next("name the host with --allow-host"))?;
-    let keep_alive_interval = args.keep_alive.unwrap_or(Limits::DEFAULT.keep_alive_interval);
-    let limits = Limits { keep_alive_interval, ..Limits::DEFAULT };
-    let endpoint = Endpoint::new(demo::server(limits), Options::new(allow));
-    tell(&greeting(address, identity.as_ref(), &args));
-    listener.serve(endpoint, stop.wait()).await;
+    let door = Door::open(&args.listening).await?;
+    let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow));
+    tell(&greeting(Served::Demo, door.address, door.identity.as_ref(), &args.listening));
+    door.listener.serve(endpoint, stop.wait()).await;
     Ok(())
 }
 
-fn identity(args: &ServeArgs) -> Result<Option<Identity>, Failure> {
+/// Where clients come in.
+pub(crate) struct Door {
+    pub(crate) listener: Listener,
+    pub(crate) address: SocketAddr,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) allow: Allow,
+    pub(crate) limits: Limits,
+}
+
+impl Door {
+    pub(crate) async fn open(args: &Listening) -> Result<Self, Failure> {
+        let wanted = address(&args.listen)?;
+        let identity = identity(args)?;
+        let mut listener = Listener::bind(wanted).await.map_err(|error| unbound(wanted, &error))?;
+        let address = listener.address().map_err(|error| unbound(wanted, &error))?;
+        if let Some(identity) = &identity {
+            listener = listener.tls(identity).map_err(|error| unusable("--tls-cert", &error))?;
+        }
+        let allow = Allow::bound(address.ip(), Ports::Any, &args.hosts, &args.origins)
+            .map_err(|error| Failure::usage(error.to_string()).next("name the host with --allow-host"))?;
+        let keep_alive_interval = args.keep_alive.unwrap_or(Limits::DEFAULT.keep_alive_interval);
+        let limits = Limits { keep_alive_interval, ..Limits::DEFAULT };
+        Ok(Self { listener, address, identity, allow, limits })
+    }
+}
+
+fn identity(args: &Listening) -> Result<Option<Identity>, Failure> {
     // The command line has both or neither.
     let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
     Identity::read(certificate, key).map(Some).map_err(|error| unusable("--tls-cert, --tls-key", &error))

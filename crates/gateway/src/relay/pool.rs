@@ -7,6 +7,7 @@ use std::time::Duration;
 use cardan_client::{CallError, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::upkeep::condition::Condition;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -74,7 +75,21 @@ impl Pool {
     /// What the upstream says of itself.
     pub(super) async fn meet(self: &Arc<Self>, within: Duration) -> Result<Settled, CallError> {
         let lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
-        lease.shared.line.managed.ready(within).await
+        let managed = &lease.shared.line.managed;
+        let mut transitions = managed.transitions();
+        let decided = async {
+            // The first attempt decides: whoever starts us is to hear at once what is wrong.
+            while let Some(transition) = transitions.next().await {
+                if transition.to.is_up()
+                    || matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. })
+                {
+                    return;
+                }
+            }
+        };
+        let met = tokio::time::timeout(within, decided).await;
+        drop(met);
+        managed.ready(Duration::ZERO).await
     }
 
     /// The right to call by a line on which `askable` may be asked.

@@ -1,0 +1,139 @@
+//! `cardan bridge`: one server behind another transport, for clients of every revision.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+
+use cardan_client::{Client, Way, way};
+use cardan_endpoint::{Endpoint, Options};
+use cardan_gateway::fleet::Making;
+use cardan_gateway::relay::{self, Relay};
+use cardan_proto::limits::Limits;
+use cardan_proto::session::event::Cause;
+use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::service::Host as _;
+use cardan_transport::{socket, stdio};
+
+use super::none_left;
+use crate::args::BridgeArgs;
+use crate::cmd::greeting::{Served, greeting};
+use crate::cmd::serve;
+use crate::connect::Door;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{clean, tell};
+use crate::stop::Stop;
+use crate::target::Target;
+
+/// For someone who starts it by hand.
+const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
+clients start this command themselves; to serve on a port, leave out --stdio";
+
+pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
+    let BridgeArgs { words, stdio, verbose, listening, server } = args;
+    let (target, words) = Target::split(words, server)?;
+    none_left(&words)?;
+    let mut stop = Stop::watch()?;
+    let making = making(&target, if verbose { Stderr::Shown } else { Stderr::Kept })?;
+    if stdio {
+        let Some(relay) = meet(making, Limits::DEFAULT, &mut stop).await? else { return Ok(()) };
+        let served = over_stdio(&relay, &mut stop).await;
+        relay.end("the client has left").await;
+        return served;
+    }
+    // What is wrong with the port is told before anything is started.
+    let door = serve::Door::open(&listening).await?;
+    let Some(relay) = meet(making, door.limits.clone(), &mut stop).await? else { return Ok(()) };
+    let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
+    tell(&greeting(Served::Bridged, door.address, door.identity.as_ref(), &listening));
+    door.listener.serve(endpoint, stop.wait()).await;
+    relay.end("asked to stop").await;
+    Ok(())
+}
+
+/// Meets the server; nothing: we were asked to stop before.
+async fn meet(making: Making, limits: Limits, stop: &mut Stop) -> Result<Option<Relay>, Failure> {
+    let options = relay::Options { limits, ..relay::Options::default() };
+    tokio::select! {
+        met = Relay::start(making, options) => Ok(Some(met?)),
+        () = stop.wait() => Ok(None),
+    }
+}
+
+/// Serves until stdin ends or a signal comes; then what runs may still finish.
+async fn over_stdio(relay: &Relay, stop: &mut Stop) -> Result<(), Failure> {
+    let link = stdio::open(&Limits::DEFAULT)
+        .map_err(|error| Failure::new(Exit::Unreachable, format!("cannot use stdin and stdout: {error}")))?;
+    if io::stdin().is_terminal() {
+        tell(HINT);
+    }
+    let mut serving = std::pin::pin!(relay.serve(link));
+    let cause = tokio::select! {
+        cause = &mut serving => cause,
+        () = stop.wait() => {
+            relay.close("asked to stop");
+            tokio::select! {
+                cause = &mut serving => cause,
+                // Asked twice: what runs is left alone.
+                () = stop.wait() => return Ok(()),
+            }
+        }
+    };
+    match cause {
+        // Whoever started us may leave without reading the rest.
+        Cause::ClosedByPeer | Cause::ClosedByUs(_) | Cause::Io(_) => Ok(()),
+        other => Err(Failure::new(Exit::Violation, other.to_string())),
+    }
+}
+
+/// What becomes of a child's stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stderr {
+    /// It is kept for reports.
+    Kept,
+    /// It is shown as it comes, too.
+    Shown,
+}
+
+fn making(target: &Target, stderr: Stderr) -> Result<Making, Failure> {
+    let door = Door::of(target, &Limits::DEFAULT)?;
+    let secrets = door.secrets();
+    let policy = match door {
+        Door::Spawn(_) => Policy::CHILD,
+        _ => Policy::REMOTE,
+    };
+    let way: Arc<dyn Way> = match door {
+        Door::Spawn(mut spawn) => {
+            if stderr == Stderr::Shown {
+                *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(&line))));
+            }
+            way(move || std::future::ready(spawn.spawn(&Limits::DEFAULT)))
+        }
+        Door::Unix(path) => {
+            let path = path.to_owned();
+            way(move || {
+                let path = path.clone();
+                async move { socket::connect_unix(path, &Limits::DEFAULT).await }
+            })
+        }
+        Door::Tcp(address) => {
+            let address = address.to_owned();
+            way(move || {
+                let address = address.clone();
+                async move { socket::connect_host(&address, &Limits::DEFAULT).await }
+            })
+        }
+        Door::Http(http, _) => {
+            let http = http.limits(&Limits::DEFAULT);
+            way(move || std::future::ready(http.clone().link()))
+        }
+        Door::Ws(url, dial, _) => {
+            let url = url.to_owned();
+            way(move || {
+                let (url, dial) = (url.clone(), dial.clone());
+                async move { cardan_ws::dial(&url, &dial).await }
+            })
+        }
+    };
+    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets);
+    Ok(Making { connector, way, policy })
+}
