@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cardan_client::{Client, Way, way};
 use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
-use cardan_gateway::relay::{self, Relay};
+use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::Cause;
 use cardan_proto::upkeep::policy::Policy;
@@ -34,15 +34,19 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     none_left(&words)?;
     let mut stop = Stop::watch()?;
     let making = making(&target, if verbose { Stderr::Shown } else { Stderr::Kept })?;
+    let behind = match target {
+        Target::Command { .. } => Behind::Many,
+        _ => Behind::One,
+    };
     if stdio {
-        let Some(relay) = meet(making, Limits::DEFAULT, &mut stop).await? else { return Ok(()) };
+        let Some(relay) = meet(making, behind, Limits::DEFAULT, &mut stop).await? else { return Ok(()) };
         let served = over_stdio(&relay, &mut stop).await;
         relay.end("the client has left").await;
         return served;
     }
     // What is wrong with the port is told before anything is started.
     let door = serve::Door::open(&listening).await?;
-    let Some(relay) = meet(making, door.limits.clone(), &mut stop).await? else { return Ok(()) };
+    let Some(relay) = meet(making, behind, door.limits.clone(), &mut stop).await? else { return Ok(()) };
     let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
     tell(&greeting(Served::Bridged, door.address, door.identity.as_ref(), &listening));
     door.listener.serve(endpoint, stop.wait()).await;
@@ -51,8 +55,13 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
 }
 
 /// Meets the server; nothing: we were asked to stop before.
-async fn meet(making: Making, limits: Limits, stop: &mut Stop) -> Result<Option<Relay>, Failure> {
-    let options = relay::Options { limits, ..relay::Options::default() };
+async fn meet(
+    making: Making,
+    behind: Behind,
+    limits: Limits,
+    stop: &mut Stop,
+) -> Result<Option<Relay>, Failure> {
+    let options = relay::Options { behind, limits, ..relay::Options::default() };
     tokio::select! {
         met = Relay::start(making, options) => Ok(Some(met?)),
         () = stop.wait() => Ok(None),

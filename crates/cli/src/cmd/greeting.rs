@@ -49,7 +49,9 @@ fn lines(served: Served, [http, ws]: [&str; 2], place: &str, ca: &str, note: &st
   cardan call {ws}://{place}/ws slow steps=5 delay_ms=200{ca}"
             ),
         ),
-        Served::Bridged => ("cardan serves the server behind it at", format!("  cardan list {http}://{place}/mcp{ca}")),
+        Served::Bridged => {
+            ("cardan serves the server behind it at", format!("  cardan list {http}://{place}/mcp{ca}"))
+        }
     };
     format!(
         "{what}

@@ -55,6 +55,8 @@ pub struct Options {
     pub guests: usize,
     /// Modern calls that wait for their client's answers. One more is given up.
     pub parked: usize,
+    /// Whom the lines lead to.
+    pub behind: Behind,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
     /// Bounds of the sessions with clients.
@@ -64,13 +66,24 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            lines: 64,                         // each may be a process
-            guests: 512,                       // likewise
-            parked: 64,                        // each holds a line
+            lines: 64,   // each may be a process
+            guests: 512, // likewise
+            parked: 64,  // each holds a line
+            behind: Behind::Many,
             opening: Duration::from_secs(120), // a package may have to be fetched first
             limits: Limits::DEFAULT,
         }
     }
+}
+
+/// Whom the lines of a relay lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Behind {
+    /// Each to a server of its own, such as a child: what changes by one line is told by that line alone.
+    #[default]
+    Many,
+    /// All to the same server.
+    One,
 }
 
 /// A server that stands for another one. Cheap to clone; serves any number of links at once.

@@ -12,12 +12,13 @@ use cardan_proto::model::Raw;
 use cardan_proto::session::event::{Answer, Ask, Asks, Called, Interest, Rounds};
 use cardan_runtime::cx::CallCx;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use super::Core;
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::terms;
 use super::voice::Asking;
+use super::{Behind, Core};
 
 /// A call in progress upstream.
 pub(super) struct Running {
@@ -61,6 +62,7 @@ async fn begin(
     let line = &lease.shared.line;
     let ready = line.ready(core.options.limits.call_idle_timeout).await;
     let upstream = ready.map_err(|error| terms::unreachable(&error))?;
+    lease.shared.heard().await;
     let asking = (need == Need::Alone).then(|| Asking::new(cx.clone(), core.park.ttl(), &core.park));
     if let Some(asking) = &asking {
         lease.voice(Arc::clone(asking));
@@ -131,17 +133,49 @@ impl Running {
     }
 }
 
-/// A listen lives as long as its client and the upstream want.
+/// A listen lives as long as its client and the upstream want. Where each line leads to a server of its own, it
+/// follows all that its client's calls may take.
 async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fault> {
     let interest = Interest::asked_by(&called.call.params)?;
-    let lease = core.pool.take(&askable(core, called), Need::Any).await?;
-    let mut listen = lease.shared.line.managed.listen(interest);
-    let stands = listen.ready().await.map_err(|error| terms::unreachable(&error))?;
-    cx.listening(stands);
-    while let Some(change) = listen.next().await {
-        cx.change(change);
+    let askable = askable(core, called);
+    let lease = core.pool.take(&askable, Need::Any).await?;
+    let mut followed = core.pool.follow(&askable);
+    let (mut ears, mut acknowledged) = (JoinSet::new(), false);
+    loop {
+        for shared in followed.news() {
+            let first = Arc::ptr_eq(&shared, &lease.shared);
+            if !first && core.options.behind == Behind::One {
+                shared.caught_up();
+                continue;
+            }
+            let mut listen = shared.line.managed.listen(interest.clone());
+            let stands = listen.ready().await;
+            shared.caught_up();
+            match stands {
+                Ok(stands) if !acknowledged => {
+                    cx.listening(stands);
+                    acknowledged = true;
+                }
+                Ok(_) => {}
+                Err(error) if !acknowledged => return Err(terms::unreachable(&error)),
+                Err(_) => continue,
+            }
+            let cx = cx.clone();
+            ears.spawn(async move {
+                while let Some(change) = listen.next().await {
+                    cx.change(change);
+                }
+            });
+        }
+        tokio::select! {
+            _ = ears.join_next() => {
+                if ears.is_empty() {
+                    return Ok(Answer::Done(Bytes::from_static(b"{}")));
+                }
+            }
+            () = followed.changed() => {}
+        }
     }
-    Ok(Answer::Done(Bytes::from_static(b"{}")))
 }
 
 /// What the upstream may ask in the legacy way. A modern one asks by its results.

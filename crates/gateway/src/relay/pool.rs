@@ -9,7 +9,7 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::upkeep::condition::Condition;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::line::{Hears, Line};
 use super::voice::{Asking, Voice};
@@ -24,6 +24,8 @@ pub(super) struct Pool {
     patience: Duration,
     shelves: Mutex<HashMap<String, Vec<Entry>>>,
     freed: Notify,
+    /// Counts the lines that were opened, for listens that follow all of them.
+    opened: watch::Sender<u64>,
     farewells: Arc<Farewells>,
 }
 
@@ -40,12 +42,29 @@ pub(super) enum Need {
 pub(super) struct Shared {
     pub(super) line: Line,
     voice: Arc<Voice>,
+    /// Listens that were there when it was opened and do not stand on it yet.
+    behind: watch::Sender<usize>,
+}
+
+impl Shared {
+    /// One listen stands on it, or never will.
+    pub(super) fn caught_up(&self) {
+        self.behind.send_modify(|behind| *behind = behind.saturating_sub(1));
+    }
+
+    /// Waits until what is called now is heard by all who listened before.
+    pub(super) async fn heard(&self) {
+        // Who listens too slowly does not hold up who calls.
+        let _ = tokio::time::timeout(HEARING, self.behind.subscribe().wait_for(|behind| *behind == 0)).await;
+    }
 }
 
 struct Entry {
     shared: Arc<Shared>,
     running: usize,
     held: Held,
+    /// Listens of clients that follow the lines of its shelf; counted at the first.
+    listens: usize,
 }
 
 /// Whether a line is held alone.
@@ -56,6 +75,9 @@ enum Held {
     /// It was, by a call that was given up: late words may come, so nobody is told anything by it any more.
     Spoiled,
 }
+
+/// How long a call by a new line waits for listens to stand there.
+const HEARING: Duration = Duration::from_secs(2);
 
 /// Lines beyond the first that are kept for the next call that needs one alone.
 const SPARE: usize = 4;
@@ -68,6 +90,7 @@ impl Pool {
             patience: options.limits.call_idle_timeout,
             shelves: Mutex::default(),
             freed: Notify::new(),
+            opened: watch::Sender::new(0),
             farewells,
         })
     }
@@ -127,7 +150,9 @@ impl Pool {
         let at = match found {
             Some(at) => at,
             None if total < self.max || shelf.is_empty() && need == Need::Any => {
-                shelf.push(self.open(askable));
+                let listens = shelf.first().map_or(0, |first| first.listens);
+                shelf.push(self.open(askable, listens));
+                self.opened.send_modify(|opened| *opened += 1);
                 shelf.len() - 1
             }
             None => return None,
@@ -141,12 +166,23 @@ impl Pool {
         Some(Lease { pool: Arc::clone(self), key, shared, need, landed: false })
     }
 
-    fn open(&self, askable: &Value) -> Entry {
+    fn open(&self, askable: &Value, listens: usize) -> Entry {
         let voice = Arc::new(Voice::default());
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.clone(), hears);
-        Entry { shared: Arc::new(Shared { line, voice }), running: 0, held: Held::No }
+        let shared = Arc::new(Shared { line, voice, behind: watch::Sender::new(listens) });
+        Entry { shared, running: 0, held: Held::No, listens }
+    }
+
+    /// Follows the lines on which `askable` may be asked: those there are, and those to come.
+    pub(super) fn follow(self: &Arc<Self>, askable: &Value) -> Followed {
+        let opened = self.opened.subscribe();
+        let key = askable.to_string();
+        if let Some(first) = lock(&self.shelves).get_mut(&key).and_then(|shelf| shelf.first_mut()) {
+            first.listens += 1;
+        }
+        Followed { pool: Arc::clone(self), key, opened, known: Vec::new() }
     }
 
     fn give_back(&self, lease: &Lease) {
@@ -178,6 +214,50 @@ impl Pool {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
         for entry in shelves.into_values().flatten() {
             entry.shared.line.managed.close(reason).await;
+        }
+    }
+}
+
+/// The lines that one listen follows.
+pub(super) struct Followed {
+    pool: Arc<Pool>,
+    key: String,
+    opened: watch::Receiver<u64>,
+    known: Vec<Weak<Shared>>,
+}
+
+impl Followed {
+    /// Lines that were not known before.
+    pub(super) fn news(&mut self) -> Vec<Arc<Shared>> {
+        self.opened.borrow_and_update();
+        let shelves = lock(&self.pool.shelves);
+        let lines = shelves.get(&self.key).into_iter().flatten().map(|entry| Arc::clone(&entry.shared));
+        let known = |line: &Arc<Shared>| self.known.iter().any(|known| known.as_ptr() == Arc::as_ptr(line));
+        let news: Vec<_> = lines.filter(|line| !known(line)).collect();
+        self.known.extend(news.iter().map(Arc::downgrade));
+        news
+    }
+
+    /// Waits until there may be more.
+    pub(super) async fn changed(&mut self) {
+        if self.opened.changed().await.is_err() {
+            // The pool is gone, and nothing will be opened.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let mut shelves = lock(&self.pool.shelves);
+        if let Some(first) = shelves.get_mut(&self.key).and_then(|shelf| shelf.first_mut()) {
+            first.listens = first.listens.saturating_sub(1);
+        }
+        // Whoever waits for this one waits no longer.
+        for line in shelves.get(&self.key).into_iter().flatten() {
+            if !self.known.iter().any(|known| known.as_ptr() == Arc::as_ptr(&line.shared)) {
+                line.shared.caught_up();
+            }
         }
     }
 }

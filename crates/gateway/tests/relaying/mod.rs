@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cardan_client::{Answerers, Client, Connector, Urls, way};
 use cardan_gateway::fleet::Making;
-use cardan_gateway::relay::{Options, Relay};
+use cardan_gateway::relay::{Behind, Options, Relay};
 use cardan_proto::era::{Era, Revisions};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
@@ -99,7 +99,7 @@ where
 
 /// A relay before `server`.
 pub(crate) async fn relay(server: &Server) -> (Relay, Dialled) {
-    relay_with(server, Options::default()).await
+    relay_with(server, Options { behind: Behind::One, ..Options::default() }).await
 }
 
 pub(crate) async fn relay_with(server: &Server, options: Options) -> (Relay, Dialled) {
