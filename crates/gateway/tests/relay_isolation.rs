@@ -1,0 +1,264 @@
+//! Nothing of one client reaches another, whatever both share; and what is parked belongs to who parked it.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod relaying;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_client::{CallError, Client};
+use cardan_gateway::relay::{Behind, Options, Relay};
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::code;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::model::form::Form;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::{CallOptions, LogLevel, Rounds, Wanted};
+use cardan_runtime::driver::Driver;
+use cardan_runtime::memory;
+use cardan_runtime::service::Host;
+use cardan_server::{Cx, Server, Stop, schemars, serde};
+use relaying::{answering, connect, logging, relay, relay_with, revisions, soon, text};
+use serde_json::{Value, json};
+use tokio::sync::{Barrier, Notify};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(crate = "cardan_server::serde")]
+#[schemars(crate = "cardan_server::schemars")]
+struct Nonce {
+    nonce: String,
+}
+
+const CLIENTS: usize = 12;
+
+/// Speaks of its nonce in every way there is.
+fn gossip(era: Era, together: &Arc<Barrier>) -> Server {
+    let together = Arc::clone(together);
+    Server::builder("gossip", "1")
+        .revisions(revisions(era))
+        .logging()
+        .tool("tell", "speaks of its nonce", move |Nonce { nonce }: Nonce, cx: Cx| {
+            let together = Arc::clone(&together);
+            async move {
+                cx.log(LogLevel::Info, None, &nonce);
+                cx.progress(1.0, None, Some(&nonce));
+                // The second round finds the answer there, and waits for nobody.
+                if cx.roots("first").is_err() {
+                    let _ = tokio::time::timeout(Duration::from_millis(200), together.wait()).await;
+                }
+                cx.roots("first")?;
+                let answer = cx.elicit("who", &Form::new(nonce.clone()).string("name"))?;
+                let name = answer.content.unwrap_or_default().remove("name");
+                Ok::<_, Stop>(format!("{nonce} {name:?}"))
+            }
+        })
+        .build()
+}
+
+/// One client's day: everything that it hears is about itself.
+async fn alone(client: Client, logs: relaying::Logs, nonce: String) {
+    client.set_level(LogLevel::Info);
+    for _ in 0..3 {
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        let mut call = client.call_tool_with("tell", &json!({"nonce": nonce}), options).unwrap();
+        while let Some(at) = soon("progress", call.progress()).await {
+            assert_eq!(at.message.as_deref(), Some(nonce.as_str()));
+        }
+        let result = call.await.unwrap();
+        assert_eq!(result.content[0].as_text().unwrap(), format!("{nonce} Some(Text({nonce:?}))"));
+    }
+    let told = logs.lock().unwrap().clone();
+    assert!(told.len() >= 3, "{nonce}: {told:?}");
+    assert!(told.iter().all(|note| note["data"] == nonce.as_str()), "{nonce}: {told:?}");
+}
+
+/// Many clients of both eras, whose calls have the same ids and tokens, hear only their own replies, progress,
+/// log notes and asks.
+#[tokio::test]
+async fn clients_hear_only_what_is_theirs() {
+    for era in [Era::Legacy, Era::Modern] {
+        let together = Arc::new(Barrier::new(2 * CLIENTS));
+        let (relay, _) = relay(&gossip(era, &together)).await;
+        let mut days = tokio::task::JoinSet::new();
+        for (n, client_era) in (0..CLIENTS).flat_map(|n| [(n, Era::Legacy), (n, Era::Modern)]) {
+            let nonce = format!("{client_era:?}-{n}");
+            let (connector, logs) = logging(answering(&nonce));
+            let client = connect(&relay, client_era, connector).await;
+            days.spawn(alone(client, logs, nonce));
+        }
+        while let Some(day) = soon("a day", days.join_next()).await {
+            day.unwrap();
+        }
+        assert_eq!(relay.census().1, 0, "nothing stays parked");
+    }
+}
+
+/// Modern calls that need nothing of their own share one session with the upstream, however many there are.
+#[tokio::test]
+async fn plain_calls_share_a_line() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Server::builder("plain", "1")
+            .revisions(revisions(era))
+            .tool("echo", "says it back", async |args: Nonce| args.nonce)
+            .build();
+        let (relay, dialled) = relay(&server).await;
+        for n in 0..8 {
+            let client = connect(&relay, Era::Modern, relaying::plain()).await;
+            assert_eq!(text(&client, "echo", json!({"nonce": n.to_string()})).await, n.to_string());
+        }
+        assert_eq!((dialled.count(), relay.census()), (1, (1, 0)));
+    }
+}
+
+/// Late words of a call that was given up reach nobody.
+#[tokio::test]
+async fn late_words_reach_nobody() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (begun, go_on, said) =
+            (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let stage = (Arc::clone(&begun), Arc::clone(&go_on), Arc::clone(&said));
+        let server = Server::builder("late", "1")
+            .revisions(revisions(era))
+            .logging()
+            .tool("late", "goes on regardless", move |cx: Cx| {
+                let (begun, go_on, said) = stage.clone();
+                async move {
+                    let server = cx.server().clone();
+                    // Outlives the call, as a thread of a careless server does.
+                    tokio::spawn(async move {
+                        begun.notify_one();
+                        go_on.notified().await;
+                        server.log(LogLevel::Error, &"secret");
+                        said.notify_one();
+                    });
+                    std::future::pending::<()>().await;
+                    Ok::<_, Stop>("never")
+                }
+            })
+            .tool("log", "logs", |cx: Cx| async move {
+                cx.log(LogLevel::Error, None, &"mine");
+                Ok::<_, Stop>("done")
+            })
+            .build();
+        let (relay, _) = relay(&server).await;
+        let first = connect(&relay, Era::Modern, relaying::plain()).await;
+        first.set_level(LogLevel::Info);
+        let call = first.call_tool("late", &json!({})).unwrap();
+        soon("begun", begun.notified()).await;
+        call.cancel("enough");
+        assert!(call.await.is_err());
+        let (connector, logs) = logging(relaying::plain());
+        let second = connect(&relay, Era::Modern, connector).await;
+        second.set_level(LogLevel::Info);
+        go_on.notify_one();
+        soon("said", said.notified()).await;
+        for _ in 0..5 {
+            assert_eq!(text(&second, "log", json!({})).await, "done");
+        }
+        let told = logs.lock().unwrap().clone();
+        assert!(told.len() == 5 && told.iter().all(|note| note["data"] == "mine"), "{era:?} {told:?}");
+    }
+}
+
+/// A legacy server that asks once.
+fn asking() -> Server {
+    Server::builder("asking", "1")
+        .revisions(revisions(Era::Legacy))
+        .tool("ask", "asks", async |Nonce { nonce }: Nonce, cx: Cx| {
+            let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
+            Ok::<_, Stop>(format!("{nonce} {:?}", answer.content.unwrap_or_default().remove("name")))
+        })
+        .build()
+}
+
+/// A modern client that answers by itself, for one principal.
+async fn connect_as(relay: &Relay, principal: &str) -> Client {
+    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+    let principal: Arc<str> = principal.into();
+    let service = relay.service(Some(&principal));
+    let (driver, _) = Driver::new(theirs, service, Arc::clone(relay.config(Some(&principal))));
+    tokio::spawn(driver);
+    answering("nobody").era(EraChoice::Modern).connect_link(ours).await.unwrap()
+}
+
+async fn round(client: &Client, mut params: Value, state: Option<&Value>) -> Result<Value, CallError> {
+    if let Some(state) = state {
+        params["requestState"] = state.clone();
+        params["inputResponses"] = json!({"ask-1": {"action": "accept", "content": {"name": "ada"}}});
+    }
+    let options = CallOptions { rounds: Rounds::Callers, ..CallOptions::default() };
+    let raw = client.raw(Method::ToolsCall, Some(Bytes::from(params.to_string())), options).await?;
+    Ok(serde_json::from_slice(&raw).unwrap())
+}
+
+fn ask(nonce: &str) -> Value {
+    json!({"name": "ask", "arguments": {"nonce": nonce}})
+}
+
+fn refused(outcome: Result<Value, CallError>, why: &str) {
+    match outcome {
+        Err(CallError::Fault(fault)) => {
+            assert!(fault.code == code::INVALID_PARAMS && fault.message.contains(why), "{why}: {fault}");
+        }
+        other => panic!("{why}: {other:?}"),
+    }
+}
+
+/// MRTR-7, MRTR-8, MRTR-9, MRTR-10, T12: a parked call goes on for its own client and call, once.
+#[tokio::test]
+async fn a_parked_call_belongs_to_who_made_it() {
+    let (relay, _) = relay(&asking()).await;
+    let (ada, bob) = (connect_as(&relay, "ada").await, connect_as(&relay, "bob").await);
+    let asked = soon("asked", round(&ada, ask("n"), None)).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required");
+    assert_eq!(asked["inputRequests"]["ask-1"]["method"], "elicitation/create", "{asked}");
+    let state = &asked["requestState"];
+    assert_eq!(relay.census().1, 1);
+    refused(round(&bob, ask("n"), Some(state)).await, "belongs to another call");
+    refused(round(&ada, ask("m"), Some(state)).await, "belongs to another call");
+    let mut forged = state.as_str().unwrap().to_owned();
+    forged.replace_range(20..21, if &forged[20..21] == "A" { "B" } else { "A" });
+    refused(round(&ada, ask("n"), Some(&json!(forged))).await, "changed");
+    refused(round(&ada, ask("n"), Some(&json!("no state"))).await, "not ours");
+    let done = soon("done", round(&ada, ask("n"), Some(state))).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))", "a stranger's try does not use it up");
+    refused(round(&ada, ask("n"), Some(state)).await, "used before");
+    assert_eq!(relay.census().1, 0);
+}
+
+/// What is left open is asked again.
+#[tokio::test]
+async fn a_retry_without_the_answer_is_asked_again() {
+    let (relay, _) = relay(&asking()).await;
+    let ada = connect_as(&relay, "ada").await;
+    let asked = round(&ada, ask("n"), None).await.unwrap();
+    let mut params = ask("n");
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({});
+    let again = soon("again", round(&ada, params, None)).await.unwrap();
+    assert_eq!(again["inputRequests"], asked["inputRequests"]);
+    let done = soon("done", round(&ada, ask("n"), Some(&again["requestState"]))).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))");
+}
+
+/// Parked calls are bounded in number and in time.
+#[tokio::test(start_paused = true)]
+async fn parking_is_bounded() {
+    let options = Options { parked: 1, behind: Behind::One, ..Options::default() };
+    let ttl = options.limits.request_state_ttl;
+    let (relay, _) = relay_with(&asking(), options).await;
+    let ada = connect_as(&relay, "ada").await;
+    let first = round(&ada, ask("1"), None).await.unwrap();
+    let full = round(&ada, ask("2"), None).await.unwrap_err();
+    assert!(matches!(full, CallError::Fault(fault) if fault.code == code::BUSY));
+    assert_eq!(relay.census().1, 1);
+    tokio::time::sleep(ttl + Duration::from_secs(1)).await;
+    assert_eq!(relay.census().1, 0, "nobody came back for it");
+    refused(round(&ada, ask("1"), Some(&first["requestState"])).await, "expired");
+    let third = round(&ada, ask("3"), None).await.unwrap();
+    let done = round(&ada, ask("3"), Some(&third["requestState"])).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "3 Some(Text(\"ada\"))");
+}
