@@ -7,6 +7,7 @@ use cardan_client::{Client, Connector};
 use cardan_config::resolve::Resolved;
 use cardan_config::{Config, Problem, Server, Settings};
 use cardan_gateway::configured::{here, making};
+use cardan_gateway::fleet::Making;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::EraChoice;
@@ -58,6 +59,27 @@ impl Named {
         if options.era() != EraChoice::Auto {
             (settings.era, settings.revision) = (Some(options.era()), None);
         }
+        let made = self.making(settings, connector, loudness, limits)?;
+        let reached = made.way.reach(made.connector).await;
+        reached.map_err(|cause| match cause {
+            Cause::Unreachable(_) => Failure::of_cause(cause)
+                .next(format!("see how it is configured with `cardan config explain {}`", self.server.name)),
+            cause => Failure::of_cause(cause),
+        })
+    }
+
+    /// How a connection to it is made and kept, as it is configured.
+    pub(crate) fn kept(&self, connector: Connector, loudness: Loudness) -> Result<Making, Failure> {
+        self.making(self.settings, connector, loudness, &Limits::DEFAULT)
+    }
+
+    fn making(
+        &self,
+        settings: Settings,
+        connector: Connector,
+        loudness: Loudness,
+        limits: &Limits,
+    ) -> Result<Making, Failure> {
         let secrets = self.secrets();
         let on_stderr: Option<OnLine> = match loudness {
             Loudness::Verbose => {
@@ -66,13 +88,7 @@ impl Named {
             Loudness::Normal => None,
         };
         let made = making(&self.server, &self.resolved, settings, connector, limits, on_stderr);
-        let made = made.map_err(|error| Failure::usage(format!("server `{}`: {error}", self.server.name)))?;
-        let reached = made.way.reach(made.connector).await;
-        reached.map_err(|cause| match cause {
-            Cause::Unreachable(_) => Failure::of_cause(cause)
-                .next(format!("see how it is configured with `cardan config explain {}`", self.server.name)),
-            cause => Failure::of_cause(cause),
-        })
+        made.map_err(|error| Failure::usage(format!("server `{}`: {error}", self.server.name)))
     }
 }
 

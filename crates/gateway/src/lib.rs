@@ -16,6 +16,6 @@ pub mod configured;
 pub mod fleet;
 pub mod merge;
 pub mod reach;
-pub mod reload;
 pub mod relay;
+pub mod reload;
 pub mod rules;

@@ -89,11 +89,7 @@ fn server(era: Era, stage: &Stage) -> Server {
                 Ok::<_, Stop>("never")
             }
         })
-        .tool(
-            "meta",
-            "shows its metadata",
-            |cx: Cx| async move { Ok::<_, Stop>(json!(cx.meta()).to_string()) },
-        )
+        .tool("meta", "shows its metadata", |cx: Cx| async move { json!(cx.meta()).to_string() })
         .tool("form", "asks a person", |cx: Cx| async move {
             let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
             Ok::<_, Stop>(format!("{:?}", answer.content.unwrap_or_default().get("name")))

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::output::{clean, tell};
 use crate::stop::Stop;
 use crate::target::Target;
+use crate::watch::Loudness;
 
 /// For someone who starts it by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let mut stop = Stop::watch()?;
-    let making = making(&target, if verbose { Stderr::Shown } else { Stderr::Kept })?;
+    let making = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
     let behind = match target {
         Target::Command { .. } => Behind::Many,
         _ => Behind::One,
@@ -94,26 +95,19 @@ async fn over_stdio(relay: &Relay, stop: &mut Stop) -> Result<(), Failure> {
     }
 }
 
-/// What becomes of a child's stderr.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stderr {
-    /// It is kept for reports.
-    Kept,
-    /// It is shown as it comes, too.
-    Shown,
-}
-
-fn making(target: &Target, stderr: Stderr) -> Result<Making, Failure> {
+fn making(target: &Target, loudness: Loudness) -> Result<Making, Failure> {
     let door = Door::of(target, &Limits::DEFAULT)?;
     let secrets = door.secrets();
     let policy = match door {
         Door::Spawn(_) => Policy::CHILD,
         _ => Policy::REMOTE,
     };
+    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets);
     let way: Arc<dyn Way> = match door {
+        Door::Named(named) => return named.kept(connector, loudness),
         Door::Spawn(mut spawn) => {
-            if stderr == Stderr::Shown {
-                *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(&line))));
+            if loudness == Loudness::Verbose {
+                *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(line))));
             }
             way(move || std::future::ready(spawn.spawn(&Limits::DEFAULT)))
         }
@@ -143,6 +137,5 @@ fn making(target: &Target, stderr: Stderr) -> Result<Making, Failure> {
             })
         }
     };
-    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets);
     Ok(Making { connector, way, policy })
 }
