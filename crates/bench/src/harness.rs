@@ -96,6 +96,12 @@ pub(crate) fn example(name: &str, features: &str) -> anyhow::Result<String> {
     Ok(programs.join("examples").join(name).display().to_string())
 }
 
+/// A program of ours, built.
+pub(crate) fn binary(package: &str, name: &str) -> anyhow::Result<PathBuf> {
+    let programs = build(&root().join("Cargo.toml"), &root().join("target"), &["--package", package])?;
+    Ok(programs.canonicalize()?.join(name))
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,13 +1,14 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core` or `cargo xtask bench http`. The soak is here too, `cargo xtask soak`: does the server
+//! `cargo xtask bench core`, `http` or `fleet`. The soak is here too, `cargo xtask soak`: does the server
 //! hold under load?
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
 
 mod allocations;
 mod crates;
+mod fleet;
 mod harness;
 mod http;
 mod managed;
@@ -48,9 +49,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let figures = match &*what {
         "core" => core()?,
         "http" => http::figures()?,
+        "fleet" => fleet::figures()?,
         // What is counted from outside, by this very program.
         "calls" => return counted(),
-        _ => anyhow::bail!("unknown bench {what}; there are: core, http, soak"),
+        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, soak"),
     };
     println!("| figure | value | budget | |");
     println!("|---|--:|--:|---|");
