@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{CARDAN, Fifo, Ran, Scratch, Serving, finish, peer, signal};
+use common::{CARDAN, Fifo, Ran, Scratch, Serving, finish, has_python, peer, signal};
 use serde_json::Value;
 
 /// A project inside a home.
@@ -33,8 +33,12 @@ impl World {
     }
 
     fn start(&self, words: &[&str]) -> Child {
-        Command::new(CARDAN)
-            .args(words)
+        self.command(CARDAN).args(words).spawn().unwrap()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.home.join("project"))
             .env("HOME", &self.home)
             .env("WEATHER_KEY", "key-canary")
@@ -43,9 +47,8 @@ impl World {
             .env_remove("CARDAN_CONFIG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
     }
 
     fn run(&self, words: &[&str]) -> Ran {
@@ -245,6 +248,53 @@ fn changes_are_lines_where_there_is_no_terminal() {
     drop(lines);
     world.put(&(demo("a") + &demo("b")));
     finish(child).exits(0);
+}
+
+/// A terminal of 60 columns around a command, until it has shown a text; then Ctrl-C. Prints the exit code, a newline,
+/// and all that was shown.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, signal, struct, sys, termios
+until, command = sys.argv[1].encode(), sys.argv[2:]
+pid, screen = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    os.execvp(command[0], command)
+seen, told = b"", False
+while True:
+    try:
+        more = os.read(screen, 65536)
+    except OSError:
+        more = b""
+    if not more:
+        break
+    seen += more
+    if until in seen and not told:
+        told = True
+        os.kill(pid, signal.SIGINT)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+sys.stdout.flush()
+sys.stdout.buffer.write(seen)
+"#;
+
+#[test]
+fn a_terminal_shows_one_table_that_fits() {
+    if !has_python() {
+        return;
+    }
+    let world = World::new("terminal");
+    world.put(&(demo("fine") + &shell("dead", "echo this is a long story that does not fit >&2; exit 3")));
+    let mut command = world.command("python3");
+    command.args(["-c", TERMINAL, "ready", CARDAN, "servers", "--watch"]);
+    let ran = finish(command.spawn().unwrap()).exits(0);
+    let (code, shown) = ran.stdout.split_once('\n').unwrap();
+    assert_eq!(code, "0", "{shown}");
+    let draws: Vec<&str> = shown.split("\u{1b}[3A\r\u{1b}[J").collect();
+    assert!(draws.len() > 1, "it is drawn anew in its place: {shown:?}");
+    for draw in draws {
+        let lines: Vec<&str> = draw.trim_end_matches("^C").lines().collect();
+        assert_eq!(lines.len(), 3, "{draw:?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 60), "{draw:?}");
+    }
 }
 
 #[test]

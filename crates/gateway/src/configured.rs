@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cardan_client::Connector;
-use cardan_config::resolve::{Commands, Resolved, Surroundings};
+use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
 use cardan_config::server::{EnvPolicy, Server, Settings, Tools, Way};
 use cardan_config::{Config, Search};
 use cardan_proto::era::Revisions;
@@ -12,7 +12,7 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_transport::stderr::OnLine;
 
-use crate::fleet::{Making, Spec};
+use crate::fleet::{Credentials, Making, Spec};
 use crate::reach::{ReachError, way_to};
 use crate::rules::{Pattern, RuleSet, Rules};
 
@@ -56,10 +56,16 @@ pub fn spec(
     connector: &Connector,
     limits: &Limits,
 ) -> Spec {
+    let mut credentials = Credentials::Known;
     let (digest, secrets, making) = match server.resolve(surroundings) {
         Ok(resolved) => {
             let making = making(server, &resolved, settings, connector.clone(), limits, None);
             let making = making.map_err(|error| resolved.redactor.redact(&error.to_string()).into());
+            if let Reach::Http(endpoint) | Reach::Sse(endpoint) | Reach::WebSocket(endpoint) = &resolved.reach
+                && endpoint.helper.is_some()
+            {
+                credentials = Credentials::Helped;
+            }
             // A catalog may be for one credential alone, so another one finds nothing under its name.
             (resolved.fingerprint(server.digest()), resolved.redactor, making)
         }
@@ -76,6 +82,7 @@ pub fn spec(
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
         rules: rules(&server.tools),
         secrets,
+        credentials,
     }
 }
 

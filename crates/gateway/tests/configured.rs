@@ -4,17 +4,23 @@
 
 mod common;
 
+use std::convert::Infallible;
 use std::path::Path;
+use std::time::Duration;
 
-use cardan_client::Client;
+use cardan_client::{Client, way};
 use cardan_config::resolve::{Commands, Surroundings};
 use cardan_config::{Config, File, Tool};
 use cardan_gateway::cache::{CatalogCache, Kept};
 use cardan_gateway::catalog::Catalog;
 use cardan_gateway::configured::specs;
-use cardan_gateway::fleet::{Fleet, Health, Known, Options, Spec};
+use cardan_gateway::fleet::{Credentials, Fleet, Health, Known, Making, Options, Spec};
 use cardan_proto::era::Revision;
 use cardan_proto::limits::Limits;
+use cardan_proto::session::config::{CacheHint, CacheScope, EraChoice};
+use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::memory;
+use cardan_server::Server;
 use common::Scratch;
 
 /// The servers of a file, where the variable TOKEN has this value.
@@ -77,6 +83,39 @@ async fn another_credential_is_another_connection() {
         let status = fleet.upstream("a").unwrap().status();
         assert_eq!(status.health, Health::Misconfigured);
         assert!(status.cause.unwrap().contains("the variable TOKEN is not set"));
+        fleet.close("the test goes on").await;
+    }
+}
+
+/// INT-7: where a helper brings the credentials, nobody knows whose a private list is, so it is not kept.
+#[tokio::test(start_paused = true)]
+async fn int_7_what_is_private_is_not_kept_for_whoever_comes_next() {
+    let helped = "[servers.a]\nurl = 'https://x/mcp'\nheaders_helper = 'print-headers'\n";
+    assert_eq!(specs_of(helped, None)[0].credentials, Credentials::Helped);
+    assert_eq!(specs_of(WAYS[0], Some("x"))[0].credentials, Credentials::Known);
+    let rows = [
+        (CacheScope::Private, Credentials::Helped, false),
+        (CacheScope::Private, Credentials::Known, true),
+        (CacheScope::Public, Credentials::Helped, true),
+    ];
+    for (scope, credentials, kept) in rows {
+        let scratch = Scratch::new(&format!("helped-{scope:?}-{credentials:?}"));
+        let cache = CatalogCache::new(scratch.path());
+        let way = way(move || {
+            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+            let hint = CacheHint { ttl: Duration::from_secs(60), scope };
+            let server = Server::builder("s", "1").cache(hint).tool("t", "t", async || "done").build();
+            tokio::spawn(async move { server.serve(theirs).await });
+            async move { Ok::<_, Infallible>(ours) }
+        });
+        let connector = Client::builder("test", "0").era(EraChoice::Modern);
+        let making = Making { connector, way, policy: Policy::REMOTE };
+        let spec = Spec { credentials, ..Spec::new("a", "http", "aa", making) };
+        let options = Options { cache: Some(cache.clone()), ..Options::default() };
+        let fleet = Fleet::start(vec![spec], options);
+        fleet.started(Duration::from_secs(60)).await;
+        assert_eq!(fleet.upstream("a").unwrap().status().tools, Some(1));
+        assert_eq!(cache.load("aa").is_some(), kept, "{scope:?} {credentials:?}");
         fleet.close("the test goes on").await;
     }
 }

@@ -395,3 +395,38 @@ async fn nobody_waits_for_ever() {
     let cause = tokio::time::timeout(LONG, serving).await.unwrap().unwrap();
     assert_eq!(cause, Cause::ClosedByPeer, "the link is gone with its fleet");
 }
+
+/// Who wants to see what servers say themselves waits although the cache knows them; a fleet that is given up in the middle of
+/// a reload ends those that were leaving too.
+#[tokio::test(start_paused = true)]
+async fn starting_and_leaving_are_waited_for() {
+    let scratch = Scratch::new("started");
+    let era = EraChoice::Auto;
+    for known in [Known::Nothing, Known::Told] {
+        let slow = Farm::new(Manner::Slow(Duration::from_secs(1)));
+        let fleet = Fleet::start(vec![slow.spec("a", era)], options(Some(&scratch)));
+        let status = fleet.upstream("a").unwrap().status();
+        assert_eq!(
+            status.known == Known::Nothing,
+            known == Known::Nothing,
+            "the second finds what the first kept"
+        );
+        let start = Instant::now();
+        fleet.started(LONG).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(1));
+        assert_eq!(fleet.upstream("a").unwrap().status().known, Known::Told);
+        fleet.close("the test goes on").await;
+    }
+    let farm = Farm::default();
+    let fleet = Fleet::start(vec![farm.spec("a", era)], options(None));
+    fleet.settle(LONG).await;
+    let work = fleet.upstream("a").unwrap().lease().await.unwrap();
+    let call = work.call_tool("work", &json!({})).unwrap();
+    tokio::task::yield_now().await;
+    let (_, serving) = farm.0.serving.lock().unwrap().take().unwrap();
+    let given_up = tokio::time::timeout(Duration::ZERO, fleet.reload(Vec::new())).await;
+    assert!(given_up.is_err() && fleet.status().is_empty(), "it waits for the call");
+    fleet.close("the test is over").await;
+    drop((call, work));
+    tokio::time::timeout(LONG, serving).await.unwrap().unwrap();
+}

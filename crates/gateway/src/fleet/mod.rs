@@ -17,7 +17,7 @@ use cardan_proto::session::event::Change;
 use cardan_proto::upkeep::condition::Transition;
 use tokio::sync::{Semaphore, broadcast, watch};
 
-pub use spec::{Making, Spec};
+pub use spec::{Credentials, Making, Spec};
 pub use status::{Health, Known, Status};
 pub use upstream::{Lease, Unavailable, Upstream};
 

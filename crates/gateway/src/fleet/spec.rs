@@ -33,6 +33,18 @@ pub struct Spec {
     pub rules: RuleSet,
     /// What is not to be shown of whatever it or its connection says.
     pub secrets: Redactor,
+    /// Is it known as whom it is reached?
+    pub credentials: Credentials,
+}
+
+/// Is it known as whom a server is reached?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Credentials {
+    /// They are part of the digest.
+    #[default]
+    Known,
+    /// A helper brings them with every connection, so what a server calls private is not kept.
+    Helped,
 }
 
 impl Spec {
@@ -56,6 +68,7 @@ impl Spec {
             concurrency: None,
             rules: RuleSet::default(),
             secrets: Redactor::default(),
+            credentials: Credentials::default(),
         }
     }
 
@@ -74,6 +87,7 @@ impl Spec {
             concurrency: None,
             rules: RuleSet::default(),
             secrets: Redactor::default(),
+            credentials: Credentials::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 use super::What;
-use super::spec::Making;
+use super::spec::{Credentials, Making};
 use super::upstream::{Progress, Upstream};
 use crate::cache::Kept;
 use crate::catalog::{Catalog, Kind, List, fetch};
@@ -249,6 +249,10 @@ impl Tender {
     /// Writes a catalog down for the next process.
     async fn keep(&self, catalog: &Catalog) {
         let Some(cache) = self.upstream.common.cache.clone() else { return };
+        let private = Kind::ALL.into_iter().any(|kind| catalog.list(kind).private);
+        if private && self.upstream.spec.credentials == Credentials::Helped {
+            return cache.remove(&self.upstream.spec.digest);
+        }
         let kept = Kept::now(&self.upstream.name, catalog.clone());
         let digest = self.upstream.spec.digest.clone();
         let saved = tokio::task::spawn_blocking(move || cache.save(&digest, &kept)).await;
