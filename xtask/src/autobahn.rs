@@ -1,7 +1,8 @@
 //! `autobahn`: the Autobahn test suite against both ends of our WebSocket.
 //!
-//! The suite is Python 2 code. `CARDAN_PYTHON2` names an interpreter with pip, `python2.7` by default; the
-//! suite itself goes to `target/autobahn`. Both runs together take about two minutes.
+//! The suite is Python 2 code. `CARDAN_PYTHON2` names an interpreter with pip; otherwise `python2.7` is looked for in
+//! the path and among pyenv's. The suite itself goes to `target/autobahn`. Both runs together take about two
+//! minutes.
 
 use std::{
     env, fs,
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Args,
-    run::{cargo, say, succeed},
+    run::{cargo, say, succeed, works},
     walk,
 };
 
@@ -36,9 +37,30 @@ const CASES: usize = 300;
 /// Installs the suite where it is missing, runs it against server and client, and judges.
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
+    let python = python().context("there is no Python 2.7; set CARDAN_PYTHON2 to one with pip")?;
+    both(python)
+}
+
+/// A Python for the suite.
+pub(crate) fn python() -> Option<String> {
+    if let Ok(named) = env::var("CARDAN_PYTHON2") {
+        return Some(named);
+    }
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".pyenv"));
+    let pyenv = env::var_os("PYENV_ROOT").map(PathBuf::from).or_else(home);
+    let versions = pyenv.and_then(|root| fs::read_dir(root.join("versions")).ok());
+    let inside = versions.into_iter().flatten().flatten().map(|version| version.path().join("bin/python2.7"));
+    let candidates = std::iter::once(PathBuf::from("python2.7")).chain(inside);
+    candidates
+        .map(|python| python.display().to_string())
+        .find(|python| works(Command::new(python).args(["-m", "pip", "--version"])))
+}
+
+/// Server and client.
+pub(crate) fn both(python: String) -> Result<()> {
     let root = walk::root();
     let place = root.join("target/autobahn");
-    let suite = Suite::install(&place)?;
+    let suite = Suite::install(python, &place)?;
     succeed(cargo(&root).args(["build", "-p", "cardan-ws", "--features", "dial", "--example", "echo_ws"]))?;
     let echo = root.join("target/debug/examples/echo_ws");
     let server = against_server(&suite, &echo, &place)?;
@@ -54,14 +76,13 @@ struct Suite {
 }
 
 impl Suite {
-    fn install(place: &Path) -> Result<Self> {
-        let python = env::var("CARDAN_PYTHON2").unwrap_or_else(|_| "python2.7".to_owned());
+    fn install(python: String, place: &Path) -> Result<Self> {
         let folder = place.join("suite");
         let wstest = folder.join("bin/wstest");
         if !wstest.is_file() {
             let mut pip = Command::new(&python);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]);
-            succeed(pip.arg(&folder).arg(SUITE)).context("set CARDAN_PYTHON2 to a Python 2.7 with pip")?;
+            succeed(pip.arg(&folder).arg(SUITE))?;
             // Packages below `zope` are found only through a package of that name.
             fs::write(folder.join("zope/__init__.py"), "")?;
         }

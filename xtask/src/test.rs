@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     args::Args,
-    conformance,
+    autobahn, conformance,
     peers::{self, Peers},
     run::{cargo, say, succeed, works},
     walk,
@@ -14,16 +14,21 @@ use crate::{
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
-    say("step 1 of 4: peers");
+    say("step 1 of 5: peers");
     let peers = peers::set_up(&root)?;
-    say("step 2 of 4: examples in the documentation");
+    say("step 2 of 5: examples in the documentation");
     succeed(cargo(&root).args(["test", "--doc", "--workspace", "--all-features"]))?;
-    say("step 3 of 4: the official conformance suite");
+    say("step 3 of 5: the official conformance suite");
     match peers {
         Peers::Ready => conformance::both(&root)?,
         Peers::Missing => say("SKIPPED: the official conformance suite, because peers are missing"),
     }
-    say("step 4 of 4: tests");
+    say("step 4 of 5: the Autobahn suite for WebSockets");
+    match autobahn::python().filter(|_| peers == Peers::Ready) {
+        Some(python) => autobahn::both(python)?,
+        None => say("SKIPPED: the Autobahn suite, because peers or a Python 2.7 with pip are missing"),
+    }
+    say("step 5 of 5: tests");
     let mut runner = cargo(&root);
     if works(cargo(&root).args(["nextest", "--version"])) {
         runner.args(["nextest", "run", "--workspace", "--all-features"]);
