@@ -250,6 +250,9 @@ pub(crate) struct BridgeArgs {
     /// Show the stderr of the started server as it comes
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// How sessions with the server are opened
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) era: EraName,
     #[command(flatten)]
     pub(crate) listening: Listening,
     #[command(flatten)]
@@ -320,11 +323,7 @@ impl Options {
     }
 
     pub(crate) fn era(&self) -> EraChoice {
-        match self.era {
-            EraName::Auto => EraChoice::Auto,
-            EraName::Legacy => EraChoice::Legacy,
-            EraName::Modern => EraChoice::Modern,
-        }
+        self.era.into()
     }
 
     pub(crate) fn strictness(&self) -> Strictness {
@@ -371,8 +370,8 @@ pub(crate) struct Server {
     pub(crate) command: Vec<OsString>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum EraName {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EraName {
     /// Probe, and fall back to the handshake
     #[default]
     Auto,
@@ -380,6 +379,16 @@ enum EraName {
     Legacy,
     /// Only the probe
     Modern,
+}
+
+impl From<EraName> for EraChoice {
+    fn from(era: EraName) -> Self {
+        match era {
+            EraName::Auto => Self::Auto,
+            EraName::Legacy => Self::Legacy,
+            EraName::Modern => Self::Modern,
+        }
+    }
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {

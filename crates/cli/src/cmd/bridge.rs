@@ -14,7 +14,7 @@ use cardan_runtime::service::Host as _;
 use cardan_transport::{socket, stdio};
 
 use super::none_left;
-use crate::args::BridgeArgs;
+use crate::args::{BridgeArgs, EraName};
 use crate::cmd::greeting::{Served, greeting};
 use crate::cmd::serve;
 use crate::connect::Door;
@@ -30,11 +30,15 @@ const HINT: &str = "serving MCP on stdin and stdout, a message per line; end wit
 clients start this command themselves; to serve on a port, leave out --stdio";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, listening, server } = args;
+    let BridgeArgs { words, stdio, verbose, era, listening, server } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let mut stop = Stop::watch()?;
-    let making = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
+    let mut making = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
+    // What is configured for a name holds unless the command line says otherwise.
+    if era != EraName::Auto {
+        making.connector = making.connector.era(era.into());
+    }
     let behind = match target {
         Target::Command { .. } => Behind::Many,
         _ => Behind::One,

@@ -284,7 +284,7 @@ pub(crate) fn peer(name: &str, script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// `cardan serve` on a free port, until it is dropped.
+/// `cardan serve` or `cardan bridge` on a free port, until it is dropped.
 pub(crate) struct Serving {
     pub(crate) address: String,
     child: Child,
@@ -292,20 +292,47 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(words: &[&str]) -> Self {
-        let words = [&["serve", "--listen", "127.0.0.1:0"], words].concat();
+        Self::run(&[&["serve", "--listen", "127.0.0.1:0"], words].concat())
+    }
+
+    /// `cardan bridge` on a free port, with these words.
+    pub(crate) fn bridge(words: &[&str]) -> Self {
+        Self::run(&[&["bridge", "--listen", "127.0.0.1:0"], words].concat())
+    }
+
+    fn run(words: &[&str]) -> Self {
         let mut child = Command::new(CARDAN).args(words).stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         // The first line with an address is that of Streamable HTTP.
         let address = loop {
             line.clear();
-            assert_ne!(told.read_line(&mut line).unwrap(), 0, "cardan serve ended");
+            assert_ne!(told.read_line(&mut line).unwrap(), 0, "cardan {words:?} ended");
             if let Some((_, rest)) = line.split_once("http://") {
                 break rest.split('/').next().unwrap().to_owned();
             }
         };
         thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
         Self { address, child }
+    }
+}
+
+impl Serving {
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        signal(&self.child, "TERM");
+        let (told, ended) = mpsc::channel();
+        let pid = self.child.id();
+        thread::scope(|scope| {
+            scope.spawn(|| told.send(self.child.wait()));
+            match ended.recv_timeout(DEADLINE) {
+                Ok(status) => status.unwrap().code(),
+                Err(_) => {
+                    signal_pid(pid, "KILL");
+                    panic!("still running after {DEADLINE:?}");
+                }
+            }
+        })
     }
 }
 

@@ -133,8 +133,8 @@ impl Running {
     }
 }
 
-/// A listen lives as long as its client and the upstream want. Where each line leads to a server of its own, it
-/// follows all that its client's calls may take.
+/// A listen lives as long as its client and the upstream want. Where lines may lead to servers of their own, it
+/// follows all that its client's calls may take; a change that several tell is told as often.
 async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fault> {
     let interest = Interest::asked_by(&called.call.params)?;
     let askable = askable(core, called);
@@ -144,7 +144,8 @@ async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fau
     loop {
         for shared in followed.news() {
             let first = Arc::ptr_eq(&shared, &lease.shared);
-            if !first && core.options.behind == Behind::One {
+            // Sessions of a legacy upstream may each have a state of their own, wherever they lead.
+            if !first && core.era == Era::Modern && core.options.behind == Behind::One {
                 shared.caught_up();
                 continue;
             }

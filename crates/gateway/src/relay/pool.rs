@@ -100,19 +100,19 @@ impl Pool {
         let lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
         let managed = &lease.shared.line.managed;
         let mut transitions = managed.transitions();
-        let decided = async {
-            // The first attempt decides: whoever starts us is to hear at once what is wrong.
+        // The first attempt decides: whoever starts us is to hear at once what is wrong.
+        let failed = async {
             while let Some(transition) = transitions.next().await {
-                if transition.to.is_up()
-                    || matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. })
-                {
+                if matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. }) {
                     return;
                 }
             }
         };
-        let met = tokio::time::timeout(within, decided).await;
-        drop(met);
-        managed.ready(Duration::ZERO).await
+        tokio::select! {
+            met = managed.ready(within) => met,
+            // Not ready within no time: that tells why.
+            () = failed => managed.ready(Duration::ZERO).await,
+        }
     }
 
     /// The right to call by a line on which `askable` may be asked.

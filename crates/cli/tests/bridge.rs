@@ -1,0 +1,97 @@
+//! `cardan bridge`, from every transport to every other, in both eras on both sides.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
+
+use common::{CARDAN, Scratch, Serving, cardan, start};
+
+const ERAS: [&str; 2] = ["legacy", "modern"];
+
+/// Calls through `server`, which may be an address or `--` and a command, and checks what only a true bridge gets right:
+/// a result, a form and a resource.
+fn works(server: &[&str], era: &str) {
+    let call = |words: &[&str]| {
+        let (before, after): (Vec<_>, Vec<_>) = match server {
+            ["--", ..] => (vec![], server.to_vec()),
+            address => (address.to_vec(), vec![]),
+        };
+        cardan(&[&words[..1], &before, &words[1..], &["--era", era], &after].concat())
+    };
+    call(&["call", "add", "a=2", "b=3"]).exits(0).prints("{\"sum\":5}\n");
+    call(&["call", "ask", "question=who?", "--answer", "answer=Ada"]).exits(0).prints("Ada\n");
+    call(&["call", "roots", "--root", "/usr"]).exits(0).prints("file:///usr\n");
+    call(&["call", "slow", "steps=3", "delay_ms=1"]).exits(0).tells(&["1 of 3", "3 of 3"]);
+    call(&["call", "note", "level=warning", "message=careful"]).exits(0).tells(&["careful"]);
+    call(&["call", "fail", "message=no"]).exits(5);
+    call(&["read", "demo://no-such"]).exits(5);
+    let info = call(&["info"]).exits(0);
+    assert!(info.stdout.contains("cardan-demo"), "{info:#?}");
+}
+
+/// Every client reaches a stdio server over HTTP and WebSocket, whichever era either speaks.
+#[test]
+fn a_stdio_server_behind_http() {
+    for upstream in ERAS {
+        let bridge = Serving::bridge(&["--era", upstream, "--", CARDAN, "demo"]);
+        for era in ERAS {
+            works(&[&format!("http://{}/mcp", bridge.address)], era);
+            works(&[&format!("ws://{}/ws", bridge.address)], era);
+        }
+        assert_eq!(bridge.stop(), Some(0));
+    }
+}
+
+/// A client that only starts processes reaches servers over HTTP and WebSocket.
+#[test]
+fn a_remote_server_behind_stdio() {
+    let serving = Serving::start(&[]);
+    for address in [format!("http://{}/mcp", serving.address), format!("ws://{}/ws", serving.address)] {
+        for (upstream, era) in ERAS.into_iter().flat_map(|upstream| ERAS.map(|era| (upstream, era))) {
+            works(&["--", CARDAN, "bridge", "--stdio", "--era", upstream, &address], era);
+        }
+    }
+}
+
+/// A process that ends with its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sockets on either end, and a bridge behind a bridge.
+#[test]
+fn sockets_and_chains() {
+    let scratch = Scratch::new("bridge");
+    let path = scratch.file("demo.sock");
+    let mut demo = Ended(start(&["demo", "--unix", &path]));
+    let mut line = String::new();
+    BufReader::new(demo.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("listening"), "{line}");
+    let unix = format!("unix://{path}");
+    for era in ERAS {
+        works(&["--", CARDAN, "bridge", "--stdio", &unix], era);
+    }
+    let bridge = Serving::bridge(&[&unix]);
+    for era in ERAS {
+        works(&["--", CARDAN, "bridge", "--stdio", &format!("http://{}/mcp", bridge.address)], era);
+    }
+}
+
+/// What cannot be bridged is told at once, with the reason, and nothing is served.
+#[test]
+fn what_cannot_be_bridged_is_told_at_once() {
+    cardan(&["bridge", "--", "/no/such/command"]).exits(4).tells(&["/no/such/command", "next:"]);
+    cardan(&["bridge", "--stdio", "--", "sh", "-c", "echo sorry >&2; exit 3"]).exits(13).tells(&["sorry"]);
+    cardan(&["bridge", "--stdio", "http://127.0.0.1:1/mcp"]).exits(4).tells(&["refused", "next:"]);
+    cardan(&["bridge"]).exits(1).tells(&["no server is given"]);
+    cardan(&["bridge", "http://127.0.0.1:1/mcp", "more"]).exits(1).tells(&["`more`"]);
+    cardan(&["bridge", "--stdio", "--listen", "127.0.0.1:0", "--", "x"]).exits(1).tells(&["--listen"]);
+}
