@@ -202,6 +202,7 @@ impl<'a> Drive<'a> {
                     idle: wait(choice & 0x10 != 0),
                     total: wait(choice & 0x20 != 0),
                     progress: if choice & 0x40 == 0 { Wanted::No } else { Wanted::Yes },
+                    ..CallOptions::default()
                 };
                 let method = METHODS[usize::from(choice >> 5) % 2].clone();
                 Command::Call(NewCall { ticket: self.ticket(), method, params, options })

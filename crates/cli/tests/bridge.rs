@@ -4,8 +4,11 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::Child;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use common::{CARDAN, Scratch, Serving, cardan, start};
 
@@ -94,4 +97,47 @@ fn what_cannot_be_bridged_is_told_at_once() {
     cardan(&["bridge"]).exits(1).tells(&["no server is given"]);
     cardan(&["bridge", "http://127.0.0.1:1/mcp", "more"]).exits(1).tells(&["`more`"]);
     cardan(&["bridge", "--stdio", "--listen", "127.0.0.1:0", "--", "x"]).exits(1).tells(&["--listen"]);
+}
+
+/// Passes everything on to `server`, and keeps what clients send.
+fn recorder(server: String) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&kept);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(mut client), Ok(mut up)) = (client, TcpStream::connect(&server)) else { return };
+            let (mut back, mut down) = (client.try_clone().unwrap(), up.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut down, &mut back));
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(read @ 1..) = client.read(&mut piece) {
+                    kept.lock().unwrap().extend_from_slice(&piece[..read]);
+                    if up.write_all(&piece[..read]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, recorded)
+}
+
+/// INT-10, T9: what a client shows to the bridge stays there; the server behind sees what the bridge was told to show.
+#[test]
+fn a_clients_token_does_not_reach_the_server() {
+    let serving = Serving::start(&[]);
+    let (address, recorded) = recorder(serving.address.clone());
+    let bridge = Serving::bridge(&[&format!("http://{address}/mcp"), "--header", "X-Own: bridge"]);
+    for era in ERAS {
+        let address = format!("http://{}/mcp", bridge.address);
+        let shown =
+            ["--header", "Authorization: Bearer s3cr3t", "--header", "Cookie: id=s3cr3t", "--era", era];
+        cardan(&[&["call", address.as_str(), "add", "a=2", "b=3"], &shown[..]].concat()).exits(0);
+    }
+    let recorded = String::from_utf8_lossy(&recorded.lock().unwrap()).to_lowercase();
+    assert!(recorded.contains("x-own: bridge") && recorded.contains("tools/call"), "{recorded}");
+    assert!(!recorded.contains("s3cr3t"), "{recorded}");
 }

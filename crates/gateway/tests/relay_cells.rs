@@ -19,6 +19,7 @@ use cardan_proto::model::{
     GetPromptParams, Prompt, PromptMessage, Resource, ResourceContents, ResourceTemplate,
 };
 use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel, Wanted};
+use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Server, Stop, schemars, serde};
 use relaying::{CELLS, Cell, answering, connect, logging, plain, relay, revisions, soon, text};
 use serde_json::{Value, json};
@@ -56,59 +57,68 @@ impl Drop for Told {
 
 fn server(era: Era, stage: &Stage) -> Server {
     let (hanging, counted) = (stage.clone(), Arc::clone(&stage.runs));
+    let builder =
+        Server::builder("behind", "7.1")
+            .instructions("be kind")
+            .revisions(revisions(era))
+            .logging()
+            .page_size(2)
+            .tool("echo", "says it back", async |args: Text| args.text)
+            .tool("length", "measures", async |args: Text| Json(Length { length: args.text.len() }))
+            .tool("fail", "fails", async || Err::<String, _>(Stop::failed("on purpose")))
+            .tool("fault", "faults", async || {
+                Err::<String, _>(Stop::from(Fault::new(1234, "so it is").with_data(&json!({"n": 1.5}))))
+            })
+            .tool("steps", "tells how far it is", |cx: Cx| async move {
+                for step in 1..=20 {
+                    cx.progress(f64::from(step), Some(20.0), Some(&format!("step {step}")));
+                    tokio::task::yield_now().await;
+                }
+                Ok::<_, Stop>("done")
+            })
+            .tool("log", "logs", |cx: Cx| async move {
+                cx.log(LogLevel::Debug, None, &"quiet");
+                cx.log(LogLevel::Warning, Some("it"), &json!({"n": 1}));
+                Ok::<_, Stop>("done")
+            })
+            .tool("hang", "never ends", move |_: Cx| {
+                let stage = hanging.clone();
+                async move {
+                    let _told = Told(stage.dropped);
+                    stage.begun.notify_one();
+                    std::future::pending::<()>().await;
+                    Ok::<_, Stop>("never")
+                }
+            })
+            .tool("meta", "shows its metadata", |cx: Cx| async move {
+                Ok::<_, Stop>(json!(cx.meta()).to_string())
+            })
+            .tool("form", "asks a person", |cx: Cx| async move {
+                let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
+                Ok::<_, Stop>(format!("{:?}", answer.content.unwrap_or_default().get("name")))
+            })
+            .tool("rounds", "asks three things one after another", move |cx: Cx| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    let visited = cx.visit("url", &UrlAsk::new("go", "https://example.com/a"))?;
+                    let params = CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10);
+                    let sampled = cx.sample("model", &params)?;
+                    let roots = cx.roots("roots")?;
+                    Ok::<_, Stop>(format!("{:?} {} {}", visited.action, sampled.model, roots[0].uri))
+                }
+            })
+            .tool("change", "changes everything", |cx: Cx| async move {
+                cx.changed(&Change::Tools);
+                cx.changed(&Change::Resource("note://a".into()));
+                Ok::<_, Stop>("changed")
+            });
+    reading(builder).build()
+}
+
+/// What there is beside tools.
+fn reading(builder: Builder) -> Builder {
     let template = ResourceTemplate::new("note://{name}", "notes");
-    Server::builder("behind", "7.1")
-        .instructions("be kind")
-        .revisions(revisions(era))
-        .logging()
-        .page_size(2)
-        .tool("echo", "says it back", async |args: Text| args.text)
-        .tool("length", "measures", async |args: Text| Json(Length { length: args.text.len() }))
-        .tool("fail", "fails", async || Err::<String, _>(Stop::failed("on purpose")))
-        .tool("fault", "faults", async || {
-            Err::<String, _>(Stop::from(Fault::new(1234, "so it is").with_data(&json!({"n": 1.5}))))
-        })
-        .tool("steps", "tells how far it is", |cx: Cx| async move {
-            for step in 1..=20 {
-                cx.progress(f64::from(step), Some(20.0), Some(&format!("step {step}")));
-                tokio::task::yield_now().await;
-            }
-            Ok::<_, Stop>("done")
-        })
-        .tool("log", "logs", |cx: Cx| async move {
-            cx.log(LogLevel::Debug, None, &"quiet");
-            cx.log(LogLevel::Warning, Some("it"), &json!({"n": 1}));
-            Ok::<_, Stop>("done")
-        })
-        .tool("hang", "never ends", move |_: Cx| {
-            let stage = hanging.clone();
-            async move {
-                let _told = Told(stage.dropped);
-                stage.begun.notify_one();
-                std::future::pending::<()>().await;
-                Ok::<_, Stop>("never")
-            }
-        })
-        .tool("meta", "shows its metadata", |cx: Cx| async move { json!(cx.meta()).to_string() })
-        .tool("form", "asks a person", |cx: Cx| async move {
-            let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
-            Ok::<_, Stop>(format!("{:?}", answer.content.unwrap_or_default().get("name")))
-        })
-        .tool("rounds", "asks three things one after another", move |cx: Cx| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            async move {
-                let visited = cx.visit("url", &UrlAsk::new("go", "https://example.com/a"))?;
-                let params = CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10);
-                let sampled = cx.sample("model", &params)?;
-                let roots = cx.roots("roots")?;
-                Ok::<_, Stop>(format!("{:?} {} {}", visited.action, sampled.model, roots[0].uri))
-            }
-        })
-        .tool("change", "changes everything", |cx: Cx| async move {
-            cx.changed(&Change::Tools);
-            cx.changed(&Change::Resource("note://a".into()));
-            Ok::<_, Stop>("changed")
-        })
+    builder
         .resource(Resource::new("note://a", "a"), async |_| {
             Ok(vec![ResourceContents::text("note://a", "hello")])
         })
@@ -122,7 +132,6 @@ fn server(era: Era, stage: &Stage) -> Server {
         .prompt(Prompt::new("greet").required("who", "whom"), async |arguments, _| {
             Ok(vec![PromptMessage::user(format!("hello {}", arguments["who"]))])
         })
-        .build()
 }
 
 async fn stage(cell: Cell) -> (cardan_gateway::relay::Relay, Stage) {
