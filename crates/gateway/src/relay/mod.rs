@@ -7,12 +7,12 @@
 //! ```
 //!
 //! * Payloads pass as raw bytes; the sessions on either side dress the envelopes.
-//! * A legacy client has an upstream session of its own ([`guest`]): what belongs to no call, log notes and asks
+//! * A legacy client has an upstream session of its own (`guest`): what belongs to no call, log notes and asks
 //!   among it, can concern nobody else.
-//! * Modern calls share lines ([`pool`]). A call that may be asked by a legacy upstream, or that wants log notes, holds
+//! * Modern calls share lines (`pool`). A call that may be asked by a legacy upstream, or that wants log notes, holds
 //!   a line alone: whatever comes by it belongs to that call. One that was given up leaves a line on which nobody is
 //!   told anything any more, since late words may still come.
-//! * A legacy upstream that asks a modern call [`park`]s it: the client gets `input_required`, its retry goes on.
+//! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on.
 
 mod greeting;
 mod guest;
