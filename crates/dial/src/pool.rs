@@ -11,7 +11,7 @@ use cardan_proto::http::url::Url;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::Delivery;
 use http::header::PROXY_AUTHORIZATION;
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper_util::client::legacy::Client;
@@ -76,7 +76,7 @@ impl Pool {
             }
             let head = (response.status(), response.headers());
             let hop = redirect::follow(&url, &method, head, hops_left, self.cross_origin)
-                .map_err(|refusal| (HttpFailure::Redirect(refusal), Delivery::NotSent))?;
+                .map_err(|refusal| (HttpFailure::Redirect(refusal), turned_away(head.0)))?;
             hop.carry.apply(&mut headers);
             url = hop.url;
             hops_left -= 1;
@@ -102,6 +102,15 @@ impl Pool {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
         }
         Ok(request)
+    }
+}
+
+/// What a redirect that is not followed says of the request. 307 and 308 ask for the same request elsewhere, so
+/// nothing was done here; the others may follow upon what was done, and 303 always does.
+fn turned_away(status: StatusCode) -> Delivery {
+    match status {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => Delivery::NotSent,
+        _ => Delivery::Unknown,
     }
 }
 

@@ -134,6 +134,26 @@ async fn a_status_fails_its_call_alone() {
     }
 }
 
+/// S1-20: a redirect that is not followed may be the answer to what was done; only 307 and 308 say that it was not.
+#[tokio::test(start_paused = true)]
+async fn a_refused_redirect_says_what_may_have_run() {
+    for (status, to, want) in [
+        (301, "/new", Delivery::Unknown),
+        (302, "/new", Delivery::Unknown),
+        (303, "/new", Delivery::Unknown),
+        (304, "/new", Delivery::Unknown),
+        (307, "http://evil.test/mcp", Delivery::NotSent),
+        (308, "http://evil.test/mcp", Delivery::NotSent),
+    ] {
+        let stage = modern(move |_| Say::Full(status, vec![("location", to.to_owned())], String::new()));
+        let error = call(&stage).await.unwrap_err();
+        let (failure, delivery) = lost(&error);
+        assert!(matches!(failure, HttpFailure::Redirect(_)), "{status}: {failure:?}");
+        assert_eq!((status, delivery), (status, want));
+        assert_eq!(stage.of("tools/call").len(), 1, "{status}");
+    }
+}
+
 /// S0-62, S0-84: what is no message is told with its type and its beginning; broken JSON is a violation.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_no_message_is_named() {
