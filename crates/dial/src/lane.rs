@@ -27,6 +27,15 @@ pub(crate) struct Lane {
     idle: Duration,
     keeps_alive: KeepsAlive,
     reading: Reading,
+    brought: Brought,
+}
+
+/// What came on a lane so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brought {
+    Nothing,
+    /// Comments at least.
+    Bytes,
 }
 
 /// Many servers never send a comment: their silence means nothing.
@@ -62,7 +71,8 @@ impl Lane {
         let decoder =
             SseDecoder::new(limits.event_bytes).with_field_bytes(limits.event_field_bytes).with_last_id(last);
         let idle = limits.read_idle_timeout;
-        Self { body, decoder, idle, keeps_alive: KeepsAlive::Unknown, reading: Reading::Open }
+        let (keeps_alive, reading, brought) = (KeepsAlive::Unknown, Reading::Open, Brought::Nothing);
+        Self { body, decoder, idle, keeps_alive, reading, brought }
     }
 
     /// The id to resume after, empty if there is none.
@@ -73,6 +83,10 @@ impl Lane {
     /// How long the server wants us to wait before we come back, if it ever said so.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.decoder.retry_ms().map(Duration::from_millis)
+    }
+
+    pub(crate) fn brought(&self) -> Brought {
+        self.brought
     }
 
     /// The next thing. Nothing follows an end.
@@ -129,6 +143,9 @@ impl Lane {
                 // Trailers say nothing here.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        if !data.is_empty() {
+                            self.brought = Brought::Bytes;
+                        }
                         return Ok(Some(data));
                     }
                 }
@@ -199,6 +216,17 @@ impl Waits {
         self.tries = 0;
     }
 
+    /// It lives, but brought nothing of use: the next attempts are granted, though not at once. A server that cuts
+    /// its lane and names no wait would be asked without pause.
+    pub(crate) fn ease(&mut self) {
+        self.tries = self.tries.min(1);
+    }
+
+    /// The wait between attempts after the last that was granted, each as long as waits get.
+    pub(crate) fn slow(&self, named: Option<Duration>) -> Duration {
+        (self.max + jitter(self.max / 4)).max(named.unwrap_or_default())
+    }
+
     /// The next wait, never shorter than what the server `named`; nothing: enough is enough.
     pub(crate) fn next(&mut self, named: Option<Duration>) -> Option<Duration> {
         if self.tries >= self.most {
@@ -235,6 +263,9 @@ mod tests {
             least = (least * 2).min(limits.reconnect_wait_max);
         }
         assert_eq!(waits.next(None), None);
+        assert!(waits.slow(None) >= limits.reconnect_wait_max);
+        waits.ease();
+        assert!(waits.next(None).unwrap() >= limits.reconnect_wait_min * 2, "granted, and not at once");
         waits.reset();
         let named = Duration::from_secs(90);
         assert_eq!((waits.next(Some(named)), waits.next(Some(named))), (Some(named), Some(named)));

@@ -1,5 +1,6 @@
 //! Lanes and who reads them: the reply to a call, pushes, and the one stream of the oldest transport.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,12 +17,12 @@ use cardan_proto::jsonrpc::write;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Delivery, Pushes};
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::answer::{self, Seen};
 use crate::exchange::{CallPost, News, Wire};
 use crate::head::Heads;
-use crate::lane::{Got, Item, Lane, Waits, get};
+use crate::lane::{Brought, Got, Item, Lane, Waits, get};
 
 /// How the reading of a reply ended.
 enum Followed {
@@ -187,10 +188,25 @@ async fn oversize(wire: &Wire, bytes: u64) {
     wire.found(Violation::of(Rule::Oversize), format!("an event of {bytes} bytes")).await;
 }
 
-/// The push lane of a legacy session: opened again when it breaks, given up when nothing comes of it.
+/// What became of the push lane so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    /// It was never open.
+    Never,
+    /// It was, and may be again soon.
+    Open,
+    /// It was, and does not come back; it is asked for at a slow pace.
+    Lost,
+}
+
+/// A lane that lived that long was open in earnest, however quiet: proxies cut what is quiet, often after half a
+/// minute.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// The push lane of a legacy session: opened again when it breaks, and slowly when nothing comes of it.
 pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
     let mut waits = Waits::new(&wire.limits);
-    let (mut last, mut retry) = (String::new(), None);
+    let (mut last, mut retry, mut past) = (String::new(), None, Past::Never);
     loop {
         let got = get(&wire, &url, &heads, &last).await;
         if last.is_empty() {
@@ -198,16 +214,18 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
         }
         let why = match got {
             Got::Lane(body) => {
-                wire.tell(News::Pushes(Pushes::Carried)).await;
-                let opened = Instant::now();
                 let mut lane = Lane::new(body, &wire.limits, &last);
-                let (why, useful) = listen(&wire, &mut lane).await;
-                wire.tell(News::Pushes(Pushes::Opening)).await;
+                let (why, worth) = hear(&wire, &mut lane, past).await;
                 last = lane.last_id().to_owned();
                 retry = lane.retry().or(retry);
-                // A proxy that cuts what is quiet is no reason to give up.
-                if useful || opened.elapsed() >= wire.limits.reconnect_wait_max {
-                    waits.reset();
+                match worth {
+                    Worth::Much => waits.reset(),
+                    Worth::Little => waits.ease(),
+                    Worth::Nothing => {}
+                }
+                if past != Past::Lost || worth != Worth::Nothing {
+                    past = Past::Open;
+                    wire.tell(News::Pushes(Pushes::Opening)).await;
                 }
                 why.unwrap_or_else(|| "closed by the server".into())
             }
@@ -218,14 +236,57 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
                 }
                 return;
             }
+            Got::Refused(_) if past == Past::Never => return wire.tell(News::Pushes(Pushes::Absent)).await,
+            Got::Refused(_) if past == Past::Lost => return,
             Got::Refused(failure) => return lost(&wire, &failure.to_string()).await,
             Got::Unwell(failure) => failure.to_string().into(),
         };
-        match waits.next(retry) {
-            Some(wait) => sleep(wait).await,
-            None => return lost(&wire, &why).await,
-        }
+        let wait = match (past, waits.next(retry)) {
+            (Past::Lost, _) => waits.slow(retry),
+            (_, Some(wait)) => wait,
+            (Past::Never, None) => return wire.tell(News::Pushes(Pushes::Absent)).await,
+            (Past::Open, None) => {
+                past = Past::Lost;
+                lost(&wire, &why).await;
+                waits.slow(retry)
+            }
+        };
+        sleep(wait).await;
     }
+}
+
+/// What a push lane was good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Worth {
+    /// It ended where it began.
+    Nothing,
+    /// It brought bytes, but no message.
+    Little,
+    /// It brought messages, or would have.
+    Much,
+}
+
+/// Reads a push lane to its end. After a loss it has to live a while before it counts as being back.
+async fn hear(wire: &Wire, lane: &mut Lane, past: Past) -> (Option<Box<str>>, Worth) {
+    if past != Past::Lost {
+        wire.tell(News::Pushes(Pushes::Carried)).await;
+    }
+    let (why, settled) = {
+        let mut listening = pin!(listen(wire, lane));
+        match timeout(SETTLED, &mut listening).await {
+            Ok((why, useful)) => (why, useful),
+            Err(_) => {
+                wire.tell(News::Pushes(Pushes::Carried)).await;
+                (listening.await.0, true)
+            }
+        }
+    };
+    let worth = match lane.brought() {
+        _ if settled => Worth::Much,
+        Brought::Bytes => Worth::Little,
+        Brought::Nothing => Worth::Nothing,
+    };
+    (why, worth)
 }
 
 async fn lost(wire: &Wire, why: &str) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use cardan_client::CallError;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::{Delivery, LogLevel};
+use cardan_proto::session::event::{Delivery, Interest, LogLevel, Pushes};
 use cardan_proto::session::state::State;
 use common::*;
 use serde_json::json;
@@ -138,9 +138,9 @@ fn legacy_pushing(push: fn() -> Say) -> Stage {
 }
 
 /// HTL-6, HTL-7, HTL-17, S0-69, S0-75: the push lane is opened again after its last event, when the server
-/// wants it, and given up when nothing comes of it.
+/// wants it, and only slowly when nothing comes of it.
 #[tokio::test(start_paused = true)]
-async fn the_push_lane_is_resumed_and_given_up() {
+async fn the_push_lane_is_resumed_and_lost() {
     let gets = AtomicUsize::new(0);
     let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "server/discover") => Say::Status(400, ""),
@@ -157,16 +157,102 @@ async fn the_push_lane_is_resumed_and_given_up() {
         _ => Say::Status(202, ""),
     });
     let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
-    let _client = client.unwrap();
+    let client = client.unwrap();
     pass(Duration::from_secs(3600)).await;
     let gets = stage.of("GET");
     let last: Vec<_> = gets.iter().map(|get| get.header("last-event-id").map(str::to_owned)).collect();
     assert_eq!(last[..3], [None, Some("e1".into()), Some("e2".into())]);
     assert!(gets[1].at - gets[0].at >= Duration::from_secs(7));
     assert!(gets[2].at - gets[1].at >= Duration::from_secs(7), "what the server wants holds on");
-    assert_eq!(gets.len(), 2 + Limits::DEFAULT.reconnects, "F14: the circuit opens");
-    assert!(notebook.has("push-lost"), "{:?}", notebook.lines());
+    let slow = &gets[2 + Limits::DEFAULT.reconnects - 1..];
+    for pair in slow.windows(2) {
+        let pause = pair[1].at - pair[0].at;
+        assert!(pause >= Limits::DEFAULT.reconnect_wait_max, "F14: the circuit opens, {pause:?}");
+    }
+    assert!(slow.len() > 40, "it is asked for, slowly: {}", slow.len());
+    let told = notebook.lines().iter().filter(|line| line.contains("push-lost")).count();
+    assert_eq!((told, client.pushes()), (1, Pushes::Lost), "{:?}", notebook.lines());
     assert!(notebook.has("changed Tools"));
+}
+
+/// HTL-6, F14: a lane that was lost and comes back carries pushes again, and a second loss is told like the first.
+#[tokio::test(start_paused = true)]
+async fn a_lost_push_lane_comes_back() {
+    let (tell, live) = mpsc::unbounded_channel::<String>();
+    let lanes = Mutex::new(vec![live]);
+    let gets = AtomicUsize::new(0);
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        ("GET", _) => match gets.fetch_add(1, Ordering::SeqCst) {
+            0 => Say::Events(String::new()),
+            1..=9 => Say::Status(503, ""),
+            _ => lanes.lock().unwrap().pop().map_or(Say::Status(503, ""), Say::Live),
+        },
+        _ => Say::Json(result(asked, json!({}))),
+    });
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+    let client = client.unwrap();
+    pass(Duration::from_secs(120)).await;
+    assert_eq!(client.pushes(), Pushes::Lost);
+    let wish = Interest { tools: true, ..Interest::default() };
+    assert!(client.listen(wish.clone()).ready().await.is_err(), "nothing could be heard");
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(client.pushes(), Pushes::Carried, "{:?}", notebook.lines());
+    let mut listen = client.listen(wish);
+    listen.ready().await.unwrap();
+    drop(tell);
+    pass(Duration::from_secs(600)).await;
+    assert_eq!(client.pushes(), Pushes::Lost);
+    let told = notebook.lines().iter().filter(|line| line.contains("push-lost")).count();
+    assert_eq!(told, 2, "once for each loss: {:?}", notebook.lines());
+}
+
+/// HTL-6, F12: a proxy that cuts what is quiet after half a minute is no reason to give up; comments are none
+/// either, however short the lane.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_push_lane_is_opened_again_and_again() {
+    for (life, first) in [(Duration::from_secs(30), ""), (Duration::ZERO, ": hello\n\n")] {
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, Some("s-1")),
+            ("GET", _) => {
+                let (tell, live) = mpsc::unbounded_channel();
+                tell.send(first.to_owned()).unwrap();
+                tokio::spawn(async move {
+                    pass(life).await;
+                    drop(tell);
+                });
+                Say::Live(live)
+            }
+            _ => Say::Status(202, ""),
+        });
+        let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+        let client = client.unwrap();
+        pass(Duration::from_secs(3600)).await;
+        assert!(!notebook.has("push-lost"), "{life:?}: {:?}", notebook.lines());
+        assert_ne!(client.pushes(), Pushes::Lost, "{life:?}");
+        let gets = stage.of("GET").len();
+        assert!((100..1900).contains(&gets), "{life:?}: {gets} lanes in an hour");
+    }
+}
+
+/// S0-49, HTL-17: a server that never opened a push lane has none to lose.
+#[tokio::test(start_paused = true)]
+async fn a_push_lane_that_never_was_is_absent() {
+    for status in [400, 403, 404, 406, 501, 503] {
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, None),
+            ("GET", _) => Say::Status(status, ""),
+            _ => Say::Status(202, ""),
+        });
+        let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+        let client = client.unwrap();
+        pass(Duration::from_secs(3600)).await;
+        assert_eq!(client.pushes(), Pushes::Absent, "{status}");
+        assert!(!notebook.has("push-lost"), "{status}: {:?}", notebook.lines());
+    }
 }
 
 /// F12: a server that keeps its lane alive and then falls silent has vanished; one that never did has not.
@@ -295,7 +381,7 @@ async fn a_forgotten_session_is_replaced_once_for_all() {
         let (client, notebook) = connect_as(&stage.http(), EraChoice::Legacy, Limits::DEFAULT).await;
         let client = client.unwrap();
         client.set_level(LogLevel::Warning);
-        let mut listen = client.listen(cardan_proto::session::event::Interest {
+        let mut listen = client.listen(Interest {
             uris: vec!["file:///x".into()],
             ..Default::default()
         });
