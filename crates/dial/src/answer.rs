@@ -78,10 +78,10 @@ async fn note_session(wire: &Wire, post: &CallPost, head: &response::Parts) {
     match (session(&head.headers), &post.call.method, &post.session) {
         (SessionHeader::Named(id), Method::Initialize, _) => wire.tell(News::Session(id.into())).await,
         (SessionHeader::Malformed, Method::Initialize, _) => {
-            wire.found(Violation::of(Rule::SessionChanged), "no id that could be sent back").await;
+            wire.noticed(Rule::SessionChanged, "no id that could be sent back").await;
         }
         (SessionHeader::Named(id), _, Some(own)) if **own != *id => {
-            wire.found(Violation::of(Rule::SessionChanged), "another id than that of the handshake").await;
+            wire.noticed(Rule::SessionChanged, "another id than that of the handshake").await;
         }
         _ => {}
     }
@@ -151,7 +151,7 @@ async fn mismatched(wire: &Wire, post: &CallPost, frame: Bytes) {
 async fn listed(wire: &Wire, own: &CallId, result: &Bytes, frame: Bytes) {
     let Some(listing) = Listing::read(result) else { return wire.frame(frame).await };
     for (name, defect) in &listing.dropped {
-        wire.found(Violation::of(Rule::BadMirror), format!("tool {name} is left out: {defect}")).await;
+        wire.noticed(Rule::BadMirror, format!("tool {name} is left out: {defect}")).await;
     }
     wire.tell(News::Listed(listing.kept)).await;
     let frame = match listing.result {

@@ -1,5 +1,6 @@
 //! One message, one POST: what exchanges share, and those that bring no reply.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use cardan_runtime::link::Received;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::answer;
 use crate::body;
@@ -74,6 +76,11 @@ impl Wire {
     pub(crate) async fn found(&self, violation: Violation, excerpt: impl Into<Box<str>>) {
         let excerpt = excerpt.into();
         self.tell(News::Received(Received::Broken { lane: LaneId::MAIN, violation, excerpt })).await;
+    }
+
+    /// Something worth a line, and no reason to think less of the link.
+    pub(crate) async fn noticed(&self, rule: Rule, detail: impl Into<Box<str>>) {
+        self.tell(News::Received(Received::Noticed { rule, detail: detail.into() })).await;
     }
 
     pub(crate) async fn fail(&self, id: Option<CallId>, failure: HttpFailure, delivery: Delivery) {
@@ -135,15 +142,44 @@ pub(crate) struct NotePost {
     pub(crate) session: Option<Arc<str>>,
 }
 
+/// What the server said to a message that it took.
+pub(crate) type Taken = (http::response::Parts, Incoming);
+
 /// Posts something that wants no reply.
-pub(crate) async fn note(wire: &Wire, post: NotePost) {
+pub(crate) async fn note(wire: Wire, post: NotePost) {
+    if let Some(Some(taken)) = within(&wire, deliver(&wire, post)).await {
+        rest(&wire, taken).await;
+    }
+}
+
+/// A message that no call waits for must not wait for ever either.
+async fn within<T>(wire: &Wire, posting: impl Future<Output = T>) -> Option<T> {
+    let most = wire.limits.call_idle_timeout;
+    if most.is_zero() {
+        return Some(posting.await);
+    }
+    match timeout(most, posting).await {
+        Ok(posted) => Some(posted),
+        Err(_) => {
+            let why = format!("no answer within {} s", most.as_secs_f32());
+            wire.fail(None, HttpFailure::Broken(why.into()), Delivery::Unknown).await;
+            None
+        }
+    }
+}
+
+/// Posts it, until the server took it; nothing: it did not, which is told.
+pub(crate) async fn deliver(wire: &Wire, post: NotePost) -> Option<Taken> {
     let response = match wire.pool.send(Method::POST, post.url, post.headers, post.body).await {
         Ok(response) => response,
-        Err((failure, delivery)) => return wire.fail(None, failure, delivery).await,
+        Err((failure, delivery)) => {
+            wire.fail(None, failure, delivery).await;
+            return None;
+        }
     };
     let (head, body) = response.into_parts();
     if head.status.is_success() {
-        return taken(wire, &head, body).await;
+        return Some((head, body));
     }
     let text = body::read(body, wire.limits.body_bytes).await.unwrap_or_default();
     let sent = if post.session.is_some() { SessionSent::Yes } else { SessionSent::No };
@@ -157,35 +193,45 @@ pub(crate) async fn note(wire: &Wire, post: NotePost) {
             wire.fail(None, answer::refusal(&head, &text, &wire.limits), delivery).await;
         }
     }
+    None
 }
 
 /// The server took it. What it says beside that is no answer to anything, but may be messages.
-async fn taken(wire: &Wire, head: &http::response::Parts, body: Incoming) {
+pub(crate) async fn rest(wire: &Wire, (head, body): Taken) {
     if head.status != StatusCode::ACCEPTED {
-        let seen = format!("it was taken with {}", head.status);
-        wire.found(Violation::of(Rule::PostRefused), seen).await;
+        wire.noticed(Rule::PostRefused, format!("it was taken with {}", head.status)).await;
     }
     if content(&head.headers) == Content::EventStream {
         return stream::drain(wire, body).await;
     }
     // Reading what nobody needs keeps the connection for the next request.
-    let _ = body::read(body, wire.limits.excerpt_bytes).await;
+    let _ = timeout(wire.limits.drain_timeout, body::read(body, wire.limits.excerpt_bytes)).await;
 }
 
 /// Posts a message of the oldest transport. Replies come on its stream, so a call fails here or not at all.
 pub(crate) async fn post_event(wire: Wire, post: NotePost, id: Option<CallId>) {
+    match id {
+        // A call has its own deadlines, and takes its exchange along when they pass.
+        Some(_) => post_one(&wire, post, id).await,
+        None => {
+            within(&wire, post_one(&wire, post, None)).await;
+        }
+    }
+}
+
+async fn post_one(wire: &Wire, post: NotePost, id: Option<CallId>) {
     let response = match wire.pool.send(Method::POST, post.url, post.headers, post.body).await {
         Ok(response) => response,
         Err((failure, delivery)) => return wire.fail(id, failure, delivery).await,
     };
     let (head, body) = response.into_parts();
     if head.status.is_success() {
-        let _ = body::read(body, wire.limits.excerpt_bytes).await;
+        let _ = timeout(wire.limits.drain_timeout, body::read(body, wire.limits.excerpt_bytes)).await;
         return;
     }
     let text = body::read(body, wire.limits.body_bytes).await.unwrap_or_default();
     match (id, Body::read(&text)) {
-        (Some(id), Body::Fault(_)) => answer::pass_fault(&wire, &id, text).await,
+        (Some(id), Body::Fault(_)) => answer::pass_fault(wire, &id, text).await,
         (id, _) => {
             let delivery = answer::delivery(head.status);
             wire.fail(id, answer::refusal(&head, &text, &wire.limits), delivery).await;

@@ -279,13 +279,17 @@ impl HttpLink {
     fn post_note(&mut self, post: NotePost, is_first: bool) {
         let wire = self.wire.clone();
         if !is_first {
-            return self.start(None, async move { exchange::note(&wire, post).await });
+            return self.start(None, exchange::note(wire, post));
         }
         self.gate = Gate::Shut;
         self.start(None, async move {
             // A server that never answers it must not hold up everything.
-            let _ = timeout(wire.limits.probe_timeout, exchange::note(&wire, post)).await;
+            let taken = timeout(wire.limits.probe_timeout, exchange::deliver(&wire, post)).await;
             wire.tell(News::Initialized).await;
+            // Nor must one that says more than that it has it.
+            if let Ok(Some(taken)) = taken {
+                exchange::rest(&wire, taken).await;
+            }
         });
     }
 

@@ -291,7 +291,7 @@ async fn hear(wire: &Wire, lane: &mut Lane, past: Past) -> (Option<Box<str>>, Wo
 
 async fn lost(wire: &Wire, why: &str) {
     wire.tell(News::Pushes(Pushes::Lost)).await;
-    wire.found(Violation::of(Rule::PushLost), why).await;
+    wire.noticed(Rule::PushLost, why).await;
 }
 
 /// Passes on what comes; tells why it ended and whether a message came.

@@ -246,6 +246,79 @@ async fn s0_27_a_note_is_taken_with_202() {
     }
 }
 
+/// S0-27, S0-65: a server that answers the end of the handshake with a stream holds nobody up: that it answers is
+/// enough.
+#[tokio::test(start_paused = true)]
+async fn s0_27_a_stream_beside_the_handshake_holds_up_nobody() {
+    let (tell, live) = mpsc::unbounded_channel::<String>();
+    let lanes = Mutex::new(vec![live]);
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, None),
+        (_, "notifications/initialized") => Say::Live(lanes.lock().unwrap().pop().expect("once")),
+        ("GET", _) => Say::Status(405, ""),
+        _ => Say::Json(result(asked, text("ok"))),
+    });
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+    let (client, before) = (client.unwrap(), tokio::time::Instant::now());
+    client.call_tool("t", &json!({})).unwrap().await.unwrap();
+    assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+    let log = json!({ "jsonrpc": "2.0", "method": "notifications/message",
+        "params": { "level": "info", "data": "beside" } });
+    tell.send(message(&log)).unwrap();
+    settle().await;
+    assert!(notebook.has("beside"), "{:?}", notebook.lines());
+}
+
+/// S1-C12: a note that the server never answers, or whose answer never ends, does not keep its connection for ever.
+#[tokio::test(start_paused = true)]
+async fn s1_c12_a_note_has_a_deadline() {
+    for hang in [true, false] {
+        let (tell, live) = mpsc::unbounded_channel::<String>();
+        let lanes = Mutex::new(vec![live]);
+        let stage = legacy(move |asked| match asked.method() {
+            "notifications/cancelled" if hang => Say::Hang,
+            "notifications/cancelled" => Say::Live(lanes.lock().unwrap().pop().expect("once")),
+            _ => Say::Hang,
+        });
+        let (client, _notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+        let client = client.unwrap();
+        let call = client.call_tool("t", &json!({})).unwrap();
+        settle().await;
+        drop(call);
+        pass(Limits::DEFAULT.call_idle_timeout * 2).await;
+        assert_eq!(stage.of("notifications/cancelled").len(), 1, "{:?}", stage.lines());
+        if !hang {
+            assert!(tell.is_closed(), "nobody reads what comes beside for ever");
+        }
+        // What still ran would hold up the farewell.
+        let before = tokio::time::Instant::now();
+        client.close("done").await;
+        assert!(before.elapsed() < Limits::DEFAULT.farewell_timeout, "{:?}", before.elapsed());
+    }
+}
+
+/// S0-27: remarks are no noise: a server that takes every note with 200 keeps its link, however many there are.
+#[tokio::test(start_paused = true)]
+async fn s0_27_remarks_do_not_end_a_link() {
+    let stage = legacy(|asked| match asked.method() {
+        "notifications/cancelled" => Say::Status(200, ""),
+        _ => Say::Hang,
+    });
+    let limits = Limits { noise_lines: 3, ..Limits::DEFAULT };
+    let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, limits).await;
+    let client = client.unwrap();
+    for _ in 0..10 {
+        let call = client.call_tool("t", &json!({})).unwrap();
+        settle().await;
+        drop(call);
+        settle().await;
+    }
+    assert_eq!(stage.of("notifications/cancelled").len(), 10);
+    assert!(notebook.has("post-refused"), "{:?}", notebook.lines());
+    assert_eq!((client.state(), client.ended()), (State::Ready, None));
+}
+
 /// S0-49: that a link is configured, that its session is open and that its push lane is there are three facts;
 /// each is told, and a listen that nothing could ever reach is refused.
 #[tokio::test(start_paused = true)]
