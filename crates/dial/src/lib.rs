@@ -22,6 +22,7 @@ mod body;
 mod build;
 mod exchange;
 mod head;
+mod held;
 mod lane;
 mod link;
 mod mirrors;

@@ -41,6 +41,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use crate::build::{HttpError, Kind};
 use crate::exchange::{self, CallPost, Fallback, Mending, News, NotePost, Wire, failed};
 use crate::head::Heads;
+use crate::held::Held;
 use crate::mirrors::Tools;
 use crate::net::Connector;
 use crate::pool::{Pool, Tasks};
@@ -67,8 +68,8 @@ pub struct HttpLink {
     tools: Tools,
     way: Way,
     gate: Gate,
-    /// What waits at the gate. The session bounds its calls, and so these.
-    held: VecDeque<Numbered>,
+    /// What waits at the gate.
+    held: Held,
     exchanges: FuturesUnordered<Abortable<Exchange>>,
     /// Calls in flight.
     calls: HashMap<CallId, Flight>,
@@ -80,9 +81,6 @@ pub struct HttpLink {
     put: u64,
     closing: Option<Closing>,
 }
-
-/// A message and its number on the link.
-type Numbered = (u64, Outgoing);
 
 /// A call in flight.
 struct Flight {
@@ -141,7 +139,7 @@ impl HttpLink {
             tools: Tools::default(),
             way: Way::Posting,
             gate: Gate::Open,
-            held: VecDeque::new(),
+            held: Held::default(),
             exchanges: FuturesUnordered::new(),
             calls: HashMap::new(),
             started: 0,
@@ -217,14 +215,15 @@ impl HttpLink {
 
     fn open_gate(&mut self) {
         self.gate = Gate::Open;
-        for (frame, message) in std::mem::take(&mut self.held) {
+        let mut held = std::mem::take(&mut self.held);
+        while let Some((frame, message)) = held.pop_front() {
             self.post(frame, &message);
         }
     }
 
     fn post(&mut self, frame: u64, message: &Outgoing) {
         if self.gate == Gate::Shut {
-            return self.held.push_back((frame, message.clone()));
+            return self.held.push_back(frame, message.clone());
         }
         match (&self.way, message) {
             (Way::Events(place), message) => {
@@ -323,7 +322,7 @@ impl HttpLink {
             News::TryEvents { call, refused } => {
                 let (frame, call) = *call;
                 self.open_events(Posts::Announced, Some(refused));
-                self.held.push_front((frame, Outgoing::One(Envelope::Call(call))));
+                self.held.push_front(frame, Outgoing::One(Envelope::Call(call)));
             }
             News::Endpoint(place) => {
                 self.pushes = Pushes::Carried;
@@ -389,7 +388,7 @@ impl HttpLink {
         if let Some(lane) = self.lane.take() {
             lane.abort();
         }
-        self.held.clear();
+        self.held = Held::default();
         let deadline = Box::pin(sleep(self.wire.limits.farewell_timeout));
         let mut delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         if self.heads.session.is_some() && matches!(self.way, Way::Posting) {
@@ -453,7 +452,7 @@ impl Link for HttpLink {
 
     /// What waits is not sent; what was sent is not read any more, which a modern server takes for a cancel.
     fn retract(&mut self, frame: u64) {
-        self.held.retain(|(held, _)| *held != frame);
+        self.held.remove(frame);
         let call = self.calls.iter().find(|(_, flight)| flight.frame == frame).map(|(id, _)| id.clone());
         if let Some(flight) = call.and_then(|id| self.calls.remove(&id)) {
             flight.handle.abort();
@@ -465,13 +464,13 @@ impl Link for HttpLink {
     }
 
     fn queued(&self) -> usize {
-        self.wire.pool.backlog_bytes()
+        self.wire.pool.backlog_bytes() + self.held.bytes()
     }
 
     /// What waits at the gate has not left. Of the rest, exchanges say themselves what was not sent.
     fn departed(&self) -> Departed {
-        match self.held.front() {
-            Some((first, _)) => {
+        match self.held.first() {
+            Some(first) => {
                 let left = first.saturating_sub(1);
                 Departed { in_order: left, ahead: left, begun: left }
             }
