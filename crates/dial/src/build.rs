@@ -107,13 +107,14 @@ impl Http {
         self.header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
     }
 
-    /// Certificates in a PEM file that are trusted beside the machine's own.
+    /// Certificates in a PEM file that are trusted beside those trusted so far, the machine's own unless told.
     pub fn roots(mut self, path: &Path) -> Result<Self, HttpError> {
         self.trust = self.trust.roots(path).map_err(HttpError::Tls)?;
         Ok(self)
     }
 
-    /// Whom we trust, and what we show to servers that ask for a certificate; the machine's roots, unless told.
+    /// Whom we trust, and what we show to servers that ask for a certificate; the machine's roots, unless told. It
+    /// takes the place of what was said before, [`roots`](Self::roots) included.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
@@ -125,7 +126,8 @@ impl Http {
         self
     }
 
-    /// Whether a GET may follow a redirect to another origin, without anything that is ours. A POST never does.
+    /// Whether a GET may follow a redirect to another origin, without anything that is ours. A POST never does, and
+    /// nothing does where there is a certificate of ours to show: the other origin could ask for it.
     pub fn cross_origin(mut self, cross_origin: CrossOrigin) -> Self {
         self.cross_origin = cross_origin;
         self
@@ -160,6 +162,10 @@ impl Http {
             Proxies::Direct => Matcher::builder().build(),
             Proxies::Always(proxy) => Matcher::builder().all(proxy.clone()).build(),
         };
+        let cross_origin = match self.trust.has_identity() {
+            true => CrossOrigin::Refuse,
+            false => self.cross_origin,
+        };
         let dial = self.dial.clone();
         let connector = Connector {
             dial: dial.unwrap_or_else(|| Arc::new(Tcp::new(self.limits.keep_alive_interval))),
@@ -172,7 +178,7 @@ impl Http {
             kind: self.kind.clone(),
             headers: self.headers.clone(),
             limits: self.limits.clone(),
-            cross_origin: self.cross_origin,
+            cross_origin,
             connector,
         })
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use cardan_client::{CallError, Client};
 use cardan_dial::{Dial, Http, HttpError, Kind, Proxies};
 use cardan_proto::dialect::{CortexForm, Dialect};
+use cardan_proto::http::redirect::CrossOrigin;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Wanted};
@@ -159,6 +160,33 @@ fn scratch(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("cardan-dial-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// T7: where a GET may be led to another origin, it goes there without anything of ours; a certificate cannot be left
+/// behind, so with one it does not go at all.
+#[tokio::test(start_paused = true)]
+async fn t7_a_certificate_goes_to_no_other_origin() {
+    let made = rcgen::generate_simple_self_signed(vec!["client.test".to_owned()]).unwrap();
+    let folder = scratch("identity");
+    let (certificate, key) = (folder.join("own.pem"), folder.join("own.key"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let identity = cardan_tls::Identity::read(&certificate, &key).unwrap();
+    let shown = cardan_tls::Trust::default().identity(identity);
+    for (trust, went) in [(cardan_tls::Trust::default(), true), (shown, false)] {
+        let stage = Stage::new(|asked| match (asked.verb.as_str(), asked.method(), asked.host.as_str()) {
+            (_, "server/discover", _) => Say::Status(400, ""),
+            (_, "initialize", _) => welcome(asked, None),
+            ("GET", _, "other.test") => Say::Status(405, ""),
+            ("GET", ..) => moved(307, "http://other.test/mcp"),
+            _ => Say::Status(202, ""),
+        });
+        let http = stage.http().cross_origin(CrossOrigin::Strip).trust(trust);
+        let _client = connect(&http).await;
+        pass(std::time::Duration::from_secs(5)).await;
+        assert_eq!(stage.dialled().iter().any(|place| place == "other.test:80"), went, "{:?}", stage.dialled());
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// S1-25: a server that offers HTTP/2 gets it: many calls at once share one connection.

@@ -44,6 +44,12 @@ impl Trust {
         self
     }
 
+    /// Is there a certificate of ours to show?
+    #[must_use]
+    pub fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
     /// Anyone is trusted: whoever is on the way can read and change everything. For tests; say it aloud.
     pub fn unchecked(mut self) -> Self {
         self.checks = Checks::None;
