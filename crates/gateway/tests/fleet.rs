@@ -297,15 +297,44 @@ async fn calls_at_a_time_are_bounded() {
 /// Not all start at a time.
 #[tokio::test(start_paused = true)]
 async fn starting_is_bounded() {
-    let farm = Farm::new(Manner::Slow(Duration::from_secs(1)));
+    let farm = Farm::new(Manner::Slow(Duration::from_millis(100)));
     let specs = (0..20).map(|n| farm.spec(&format!("s{n}"), EraChoice::Legacy)).collect();
     let start = Instant::now();
     let fleet = Fleet::start(specs, Options { parallel: 5, cache: None });
     assert_eq!(fleet.upstream("s0").unwrap().status().health, Health::Waiting);
     fleet.settle(LONG).await;
-    assert_eq!(start.elapsed(), Duration::from_secs(4), "four rounds of five");
+    assert_eq!(start.elapsed(), Duration::from_millis(400), "four rounds of five");
     assert_eq!(farm.0.most_opening.load(Ordering::SeqCst), 5);
     assert!(fleet.status().iter().all(|status| status.health.is_up()));
+}
+
+/// Servers that say nothing hold up none that would: their turn ends with the window.
+#[tokio::test(start_paused = true)]
+async fn mute_servers_hold_up_no_others() {
+    let (mute, good) = (Farm::new(Manner::Silent), Farm::default());
+    let mut specs: Vec<_> = (0..8).map(|n| mute.spec(&format!("m{n}"), EraChoice::Auto)).collect();
+    specs.push(good.spec("good", EraChoice::Auto));
+    let fleet = Fleet::start(specs, options(None));
+    let lease = tokio::time::timeout(WINDOW * 2, fleet.upstream("good").unwrap().lease()).await;
+    lease.unwrap().unwrap().ready(LONG).await.unwrap();
+    assert_eq!((mute.dials(), good.dials()), (8, 1));
+    fleet.close("the test is over").await;
+}
+
+/// Who waits for its turn to start leaves at once, and so does whoever waits for it.
+#[tokio::test(start_paused = true)]
+async fn those_that_queue_leave_at_once() {
+    let (mute, queued) = (Farm::new(Manner::Silent), Farm::default());
+    let specs = vec![mute.spec("mute", EraChoice::Auto), queued.spec("queued", EraChoice::Auto)];
+    let fleet = Fleet::start(specs, Options { parallel: 1, cache: None });
+    tokio::task::yield_now().await;
+    let (start, second) = (Instant::now(), fleet.upstream("queued").unwrap());
+    let waiting = tokio::spawn(async move { second.lease().await.map(drop) });
+    tokio::task::yield_now().await;
+    fleet.reload(vec![mute.spec("mute", EraChoice::Auto)]).await;
+    assert_eq!(waiting.await.unwrap(), Err(Unavailable::Gone));
+    assert_eq!((start.elapsed(), queued.dials()), (Duration::ZERO, 0));
+    fleet.close("the test is over").await;
 }
 
 /// A reload touches what changed and nothing else: a call that runs on an unchanged server goes on.
@@ -383,7 +412,7 @@ async fn nobody_waits_for_ever() {
     );
     let second = fleet.upstream("m1").unwrap();
     let waiting = tokio::spawn(async move { second.lease().await.map(drop) });
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::task::yield_now().await;
     assert!(!waiting.is_finished(), "it waits for its turn to start");
     fleet.close("the test goes on").await;
     assert_eq!(waiting.await.unwrap(), Err(Unavailable::Gone));

@@ -12,9 +12,9 @@ use cardan_proto::upkeep::condition::{Condition, Transition};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use super::What;
 use super::spec::{Credentials, Making};
 use super::upstream::{Progress, Upstream};
+use super::{WINDOW, What};
 use crate::cache::Kept;
 use crate::catalog::{Catalog, Kind, List, fetch};
 
@@ -36,7 +36,8 @@ struct Watch {
     /// Lists to fetch next.
     stale: Vec<Kind>,
     /// Held until it is known whether the upstream works, so that not all start at a time.
-    starting: Option<OwnedSemaphorePermit>,
+    /// Given back after the window at the latest: a mute one holds up nobody else.
+    starting: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 /// What to do next.
@@ -44,6 +45,8 @@ enum Step {
     Stands(Transition),
     Listed(Vec<(Kind, Result<List, CallError>)>),
     Changed(Option<Change>),
+    /// It has had the time in which others wait for it to start.
+    Overdue,
     Idle,
     Ended,
 }
@@ -56,23 +59,24 @@ impl Tender {
     pub(super) async fn run(self) {
         while self.is_wanted().await {
             let starting = Arc::clone(&self.upstream.common.starting);
-            // Never closed, so this waits and does not fail.
-            let Ok(permit) = starting.acquire_owned().await else { return };
-            if self.upstream.lock().closing {
-                return;
-            }
+            let permit = tokio::select! {
+                permit = starting.acquire_owned() => permit,
+                () = self.upstream.left() => return,
+            };
+            // Never closed, so there always is one.
+            let Ok(permit) = permit else { return };
             let Making { connector, way, policy } = self.making.clone();
-            let managed = Managed::start(connector, way, policy);
-            let transitions = managed.transitions();
+            let Some(managed) = self.upstream.begin(|| Managed::start(connector, way, policy)) else {
+                return;
+            };
             let watch = Watch {
-                managed: managed.clone(),
-                transitions,
+                transitions: managed.transitions(),
+                managed,
                 listen: None,
                 fetching: None,
                 stale: Vec::new(),
-                starting: Some(permit),
+                starting: Some((permit, Instant::now() + WINDOW)),
             };
-            self.upstream.install(Some(managed));
             self.tend(watch).await;
         }
     }
@@ -89,7 +93,10 @@ impl Tender {
                     return true;
                 }
             }
-            self.upstream.stir.notified().await;
+            tokio::select! {
+                () = self.upstream.stir.notified() => {}
+                () = self.upstream.left() => return false,
+            }
         }
     }
 
@@ -105,12 +112,13 @@ impl Tender {
                 }
                 // It has no changes to tell.
                 Step::Changed(None) => watch.listen = None,
+                Step::Overdue => watch.starting = None,
                 Step::Idle => {
                     if self.stop(&watch.managed).await {
                         return;
                     }
                 }
-                Step::Ended => return self.upstream.install(None),
+                Step::Ended => return self.upstream.ended(),
             }
             if watch.fetching.is_none() && !watch.stale.is_empty() {
                 let kinds = std::mem::take(&mut watch.stale);
@@ -132,10 +140,17 @@ impl Tender {
                 None => pending().await,
             }
         };
+        let overdue = async {
+            match &watch.starting {
+                Some((_, at)) => sleep_until(*at).await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             transition = watch.transitions.next() => transition.map_or(Step::Ended, Step::Stands),
             lists = fetched => Step::Listed(lists),
             change = changed => Step::Changed(change),
+            () = overdue => Step::Overdue,
             () = self.idle() => Step::Idle,
         }
     }
@@ -161,15 +176,9 @@ impl Tender {
 
     /// Stops it, unless someone came just now.
     async fn stop(&self, managed: &Managed) -> bool {
-        {
-            let mut inner = self.upstream.lock();
-            if inner.leases > 0 {
-                return false;
-            }
-            inner.wanted = false;
-            inner.progress = Progress::Open;
+        if !self.upstream.retire() {
+            return false;
         }
-        self.upstream.install(None);
         managed.close("nobody uses it").await;
         self.upstream.common.tell(&self.upstream.name, What::Stopped);
         true

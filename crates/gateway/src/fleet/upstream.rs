@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use cardan_client::Managed;
 use cardan_proto::era::Revision;
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use super::spec::Spec;
@@ -31,7 +31,11 @@ pub struct Upstream {
     pub(super) inner: Mutex<Inner>,
     /// Someone wants it, or does not any more.
     pub(super) stir: Notify,
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// It leaves the fleet: whoever waits for it gives up.
+    leaving: watch::Sender<bool>,
+    /// Whoever closes it waits for its end; giving up that wait leaves it to the next.
+    task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    abort: OnceLock<AbortHandle>,
     pub(super) common: Arc<Common>,
 }
 
@@ -88,13 +92,20 @@ impl Upstream {
             managed: watch::Sender::new(None),
             inner: Mutex::new(inner),
             stir: Notify::new(),
-            task: Mutex::new(None),
+            leaving: watch::Sender::new(false),
+            task: tokio::sync::Mutex::default(),
+            abort: OnceLock::new(),
             common: Arc::clone(common),
             spec,
         });
         if let Ok(making) = upstream.spec.making.clone() {
             let tender = Tender::new(Arc::clone(&upstream), making);
-            *lock(&upstream.task) = Some(tokio::spawn(tender.run()));
+            let task = tokio::spawn(tender.run());
+            // Nobody else knows it yet, so both are free.
+            let _ = upstream.abort.set(task.abort_handle());
+            if let Ok(mut place) = upstream.task.try_lock() {
+                *place = Some(task);
+            }
         }
         upstream
     }
@@ -132,11 +143,17 @@ impl Upstream {
             if let Some(managed) = managed.borrow_and_update().clone() {
                 break managed;
             }
-            managed.changed().await.map_err(|_| Unavailable::Gone)?;
+            tokio::select! {
+                _ = managed.changed() => {}
+                () = self.left() => {}
+            }
         };
         let permit = match &self.permits {
             // The semaphore is never closed, so this waits and does not fail.
-            Some(permits) => Some(Arc::clone(permits).acquire_owned().await.map_err(|_| Unavailable::Gone)?),
+            Some(permits) => tokio::select! {
+                permit = Arc::clone(permits).acquire_owned() => Some(permit.map_err(|_| Unavailable::Gone)?),
+                () = self.left() => return Err(Unavailable::Gone),
+            },
             None => None,
         };
         Ok(Lease { managed, _permit: permit, _using: using })
@@ -144,7 +161,8 @@ impl Upstream {
 
     /// Starts it anew, whatever was tried before.
     pub fn restart(&self) {
-        match &*self.managed.borrow() {
+        let managed = self.managed.borrow().clone();
+        match managed {
             Some(managed) => managed.reconnect(),
             None => self.want(),
         }
@@ -203,33 +221,70 @@ impl Upstream {
     }
 
     pub(super) async fn close(&self, reason: &'static str) {
+        // From here on nothing is begun: what is there now is all there is to close.
         self.lock().closing = true;
+        self.leaving.send_replace(true);
         let managed = self.managed.borrow().clone();
         if let Some(managed) = managed {
             managed.close(reason).await;
         }
-        self.stir.notify_one();
-        let task = lock(&self.task).take();
-        if let Some(task) = task {
+        let mut task = self.task.lock().await;
+        if let Some(running) = task.as_mut() {
             // A panic of the task would be a defect of ours; closing goes on all the same.
-            let _ = task.await;
+            let _ = running.await;
         }
-        // Those who wait are told by the sender's last word.
-        self.managed.send_modify(|managed| *managed = None);
+        *task = None;
+        drop(task);
+        self.managed.send_replace(None);
+    }
+
+    /// Waits until it leaves the fleet.
+    pub(super) async fn left(&self) {
+        // The sender lives as long as we do, so this waits and does not fail.
+        let _ = self.leaving.subscribe().wait_for(|leaving| *leaving).await;
     }
 
     /// Ends it at once, without a word.
     pub(super) fn abort(&self) {
-        if let Some(task) = lock(&self.task).take() {
+        if let Some(task) = self.abort.get() {
             task.abort();
         }
         self.managed.send_replace(None);
     }
 
-    pub(super) fn install(&self, managed: Option<Managed>) {
-        self.managed.send_replace(managed);
+    /// Begins a connection; nothing: it leaves the fleet. Under the lock, so that closing meets the connection or
+    /// there is none.
+    pub(super) fn begin(&self, start: impl FnOnce() -> Managed) -> Option<Managed> {
+        let mut inner = self.lock();
+        if inner.closing {
+            return None;
+        }
+        let managed = start();
+        self.managed.send_replace(Some(managed.clone()));
+        inner.since = Instant::now();
+        drop(inner);
+        self.common.stir();
+        Some(managed)
+    }
+
+    /// The connection has ended.
+    pub(super) fn ended(&self) {
+        self.managed.send_replace(None);
         self.lock().since = Instant::now();
         self.common.stir();
+    }
+
+    /// Takes the connection out, unless someone uses it. Under the lock, so that nobody comes and still finds it.
+    pub(super) fn retire(&self) -> bool {
+        let mut inner = self.lock();
+        if inner.leases > 0 {
+            return false;
+        }
+        (inner.wanted, inner.progress, inner.since) = (false, Progress::Open, Instant::now());
+        self.managed.send_replace(None);
+        drop(inner);
+        self.common.stir();
+        true
     }
 
     /// A transition was seen.
