@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Kind};
+use crate::catalog::{Catalog, Kind, List};
 
 /// Files of another make are not read.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// What is larger is not read: no server's lists are.
 const MAX_BYTES: u64 = 64 << 20;
 /// What was not told again for so long belongs to a server that nobody has any more.
@@ -31,30 +31,67 @@ pub struct Kept {
     format: u32,
     /// What the server was called, for people who look into the file.
     pub server: String,
-    /// Milliseconds since 1970. Other processes must understand it, so it is the wall clock.
-    told_ms: u64,
+    /// When each list was told.
+    #[serde(rename = "told_ms")]
+    pub told: Told,
     /// What it offers.
     pub catalog: Catalog,
 }
 
-impl Kept {
-    /// A catalog told just now.
-    #[must_use]
-    pub fn now(server: &str, catalog: Catalog) -> Self {
-        Self { format: FORMAT, server: server.to_owned(), told_ms: now_ms(), catalog }
+/// When each list was told; none: never.
+///
+/// In milliseconds since 1970: other processes must understand it, so it is the wall clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told([Option<u64>; Kind::ALL.len()]);
+
+impl Told {
+    /// The list was told just now.
+    pub fn now(&mut self, kind: Kind) {
+        self.0[kind as usize] = Some(now_ms());
     }
 
-    /// How long ago it was told; a clock that was set back makes it new.
+    /// The list is not known any more.
+    pub fn forget(&mut self, kind: Kind) {
+        self.0[kind as usize] = None;
+    }
+
+    /// How long ago the list was told; a clock that was set back makes it new.
     #[must_use]
-    pub fn age(&self) -> Duration {
-        Duration::from_millis(now_ms().saturating_sub(self.told_ms))
+    pub fn age(&self, kind: Kind) -> Option<Duration> {
+        self.0[kind as usize].map(|told| Duration::from_millis(now_ms().saturating_sub(told)))
+    }
+
+    /// For how long the server allows to use `list` without asking again; nothing: not any more.
+    #[must_use]
+    pub fn left(&self, kind: Kind, list: &List) -> Option<Duration> {
+        // From the future: the clock was wrong then or is now, and nothing follows from it.
+        let told = self.0[kind as usize].filter(|told| *told <= now_ms())?;
+        let left = list.ttl_ms?.saturating_sub(now_ms().saturating_sub(told));
+        (left > 0).then(|| Duration::from_millis(left))
+    }
+}
+
+impl Kept {
+    /// A catalog told just now, all of it.
+    #[must_use]
+    pub fn now(server: &str, catalog: Catalog) -> Self {
+        let mut told = Told::default();
+        for kind in Kind::ALL {
+            told.now(kind);
+        }
+        Self::new(server, told, catalog)
+    }
+
+    /// A catalog whose lists were told at different times.
+    #[must_use]
+    pub fn new(server: &str, told: Told, catalog: Catalog) -> Self {
+        Self { format: FORMAT, server: server.to_owned(), told, catalog }
     }
 
     /// Does the server allow to use this list without asking again?
     #[must_use]
     pub fn holds(&self, kind: Kind) -> bool {
-        // From the future: the clock was wrong then or is now, and nothing follows from it.
-        self.told_ms <= now_ms() && self.catalog.list(kind).holds(self.age())
+        self.told.left(kind, self.catalog.list(kind)).is_some()
     }
 }
 

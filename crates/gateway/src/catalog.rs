@@ -1,7 +1,5 @@
 //! What one server offers, as it told it: four lists whose entries stay raw, and its introduction.
 
-use std::time::Duration;
-
 use cardan_client::{CallError, Caller, Page};
 use cardan_proto::era::Revision;
 use cardan_proto::method::Method;
@@ -57,10 +55,16 @@ impl Kind {
     /// Does this change concern the list?
     #[must_use]
     pub fn touched_by(self, change: &Change) -> bool {
+        self.change() == *change
+    }
+
+    /// What is told when the list is another.
+    #[must_use]
+    pub fn change(self) -> Change {
         match self {
-            Self::Tools => *change == Change::Tools,
-            Self::Prompts => *change == Change::Prompts,
-            Self::Resources | Self::Templates => *change == Change::Resources,
+            Self::Tools => Change::Tools,
+            Self::Prompts => Change::Prompts,
+            Self::Resources | Self::Templates => Change::Resources,
         }
     }
 }
@@ -127,14 +131,6 @@ pub struct List {
     /// May others see it? A list that the server calls private is for whoever asked.
     #[serde(default)]
     pub private: bool,
-}
-
-impl List {
-    /// Does it still hold, so long after it was told?
-    #[must_use]
-    pub fn holds(&self, age: Duration) -> bool {
-        self.ttl_ms.is_some_and(|ttl| age < Duration::from_millis(ttl))
-    }
 }
 
 /// What one server offers.

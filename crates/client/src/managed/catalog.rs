@@ -47,6 +47,7 @@ struct Page {
     tools: Option<Vec<Value>>,
     prompts: Option<Vec<Value>>,
     resources: Option<Vec<Value>>,
+    resource_templates: Option<Vec<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +63,8 @@ impl Catalog {
     /// Takes in one page. Something: the list is complete, and not what it was before the reconnect.
     pub(super) fn learn(&mut self, method: &Method, params: Option<&[u8]>, result: &[u8]) -> Option<Change> {
         let change = change_of(method)?;
-        let Page { next_cursor, tools, prompts, resources } = serde_json::from_slice(result).ok()?;
+        let Page { next_cursor, tools, prompts, resources, resource_templates } =
+            serde_json::from_slice(result).ok()?;
         let cursor =
             params.and_then(|raw| serde_json::from_slice::<Asked>(raw).ok()).and_then(|page| page.cursor);
         if let Some(tools) = &tools {
@@ -76,7 +78,7 @@ impl Catalog {
                 list.runs.remove(at).1
             }
         };
-        for entry in tools.or(prompts).or(resources)? {
+        for entry in tools.or(prompts).or(resources).or(resource_templates)? {
             entry.to_string().hash(&mut hasher);
         }
         if let Some(Cursor(next)) = next_cursor {
@@ -135,7 +137,7 @@ fn change_of(list: &Method) -> Option<Change> {
     match list {
         Method::ToolsList => Some(Change::Tools),
         Method::PromptsList => Some(Change::Prompts),
-        Method::ResourcesList => Some(Change::Resources),
+        Method::ResourcesList | Method::ResourcesTemplatesList => Some(Change::Resources),
         _ => None,
     }
 }
@@ -172,6 +174,17 @@ mod tests {
         catalog.reconnected();
         assert_eq!(page(&mut catalog, None, &["a"], None), Some(Change::Tools));
         assert_eq!(page(&mut catalog, None, &["a", "c"], None), None, "told once");
+    }
+
+    /// S2-45: templates have no change of their own: they are told with the resources.
+    #[test]
+    fn s2_45_templates_are_compared_too() {
+        let mut catalog = Catalog::new(8);
+        let list = Method::ResourcesTemplatesList;
+        let page = |uri: &str| json!({ "resourceTemplates": [{ "uriTemplate": uri }] }).to_string();
+        assert_eq!(catalog.learn(&list, None, page("x:{a}").as_bytes()), None);
+        assert_eq!(catalog.reconnected(), [Method::ResourcesTemplatesList]);
+        assert_eq!(catalog.learn(&list, None, page("x:{b}").as_bytes()), Some(Change::Resources));
     }
 
     /// S0-73: tools are safe to repeat if they were listed so.

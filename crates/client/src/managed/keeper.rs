@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cardan_proto::method::Method;
-use cardan_proto::model::{ListPromptsResult, ListResourcesResult, ListToolsResult};
+use cardan_proto::model::{
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+};
 use cardan_proto::session::event::{CallOptions, Cause, Delivery, Outcome};
 use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::{Input, LinkNumber, Output};
@@ -248,6 +250,9 @@ impl Keeper {
                 let _ = match list {
                     Method::ToolsList => caller.pages::<ListToolsResult>(list).all().await.map(drop),
                     Method::PromptsList => caller.pages::<ListPromptsResult>(list).all().await.map(drop),
+                    Method::ResourcesTemplatesList => {
+                        caller.pages::<ListResourceTemplatesResult>(list).all().await.map(drop)
+                    }
                     _ => caller.pages::<ListResourcesResult>(list).all().await.map(drop),
                 };
             }

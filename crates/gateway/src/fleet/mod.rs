@@ -4,6 +4,7 @@
 //! nobody uses it. One that is sick is sick alone. What an upstream offered before is known from the cache, so its tools
 //! are listed while it is still starting, and calling one waits for it.
 
+mod agenda;
 mod spec;
 mod status;
 mod tender;

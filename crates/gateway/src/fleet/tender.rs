@@ -1,10 +1,12 @@
 //! The task that tends one upstream: starts it, learns what it offers, stops it when nobody uses it.
 
+use std::collections::BTreeSet;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use cardan_client::{CallError, Listen, Managed, Watcher};
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::model::ServerCapabilities;
 use cardan_proto::model::raw::Raw;
 use cardan_proto::session::event::{Change, Interest};
@@ -12,10 +14,11 @@ use cardan_proto::upkeep::condition::{Condition, Transition};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
+use super::agenda::Agenda;
 use super::spec::{Credentials, Making};
 use super::upstream::{Progress, Upstream};
 use super::{WINDOW, What};
-use crate::cache::Kept;
+use crate::cache::{Kept, Told};
 use crate::catalog::{Catalog, Kind, List, fetch};
 
 /// Tends one upstream for as long as it is part of the fleet.
@@ -33,8 +36,12 @@ struct Watch {
     transitions: Watcher<Transition>,
     listen: Option<Listen>,
     fetching: Option<Fetching>,
-    /// Lists to fetch next.
-    stale: Vec<Kind>,
+    /// What is listened for.
+    interest: Option<Interest>,
+    /// How often calls began to flow.
+    links: u32,
+    /// Lists to fetch.
+    agenda: Agenda,
     /// Held until it is known whether the upstream works, so that not all start at a time.
     /// Given back after the window at the latest: a mute one holds up nobody else.
     starting: Option<(OwnedSemaphorePermit, Instant)>,
@@ -45,6 +52,8 @@ enum Step {
     Stands(Transition),
     Listed(Vec<(Kind, Result<List, CallError>)>),
     Changed(Option<Change>),
+    /// It is time to fetch lists again.
+    Due,
     /// It has had the time in which others wait for it to start.
     Overdue,
     Idle,
@@ -74,7 +83,9 @@ impl Tender {
                 managed,
                 listen: None,
                 fetching: None,
-                stale: Vec::new(),
+                interest: None,
+                links: 0,
+                agenda: Agenda::default(),
                 starting: Some((permit, Instant::now() + WINDOW)),
             };
             self.tend(watch).await;
@@ -108,10 +119,11 @@ impl Tender {
                 Step::Listed(lists) => self.listed(&mut watch, lists).await,
                 Step::Changed(Some(change)) => {
                     let touched = Kind::ALL.into_iter().filter(|kind| kind.touched_by(&change));
-                    watch.stale.extend(touched);
+                    watch.agenda.touch(touched);
                 }
                 // It has no changes to tell.
                 Step::Changed(None) => watch.listen = None,
+                Step::Due => watch.agenda.due(Instant::now()),
                 Step::Overdue => watch.starting = None,
                 Step::Idle => {
                     if self.stop(&watch.managed).await {
@@ -120,8 +132,9 @@ impl Tender {
                 }
                 Step::Ended => return self.upstream.ended(),
             }
-            if watch.fetching.is_none() && !watch.stale.is_empty() {
-                let kinds = std::mem::take(&mut watch.stale);
+            let up = watch.managed.condition().is_up();
+            if up && watch.fetching.is_none() && !watch.agenda.is_empty() {
+                let kinds = watch.agenda.take();
                 watch.fetching = Some(Box::pin(fetch_all(watch.managed.clone(), kinds)));
             }
         }
@@ -140,6 +153,14 @@ impl Tender {
                 None => pending().await,
             }
         };
+        // Without a link nothing can be fetched; the next one is told as a transition.
+        let due_at = watch.agenda.due_at().filter(|_| watch.managed.condition().is_up());
+        let due = async {
+            match due_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
         let overdue = async {
             match &watch.starting {
                 Some((_, at)) => sleep_until(*at).await,
@@ -150,6 +171,7 @@ impl Tender {
             transition = watch.transitions.next() => transition.map_or(Step::Ended, Step::Stands),
             lists = fetched => Step::Listed(lists),
             change = changed => Step::Changed(change),
+            () = due => Step::Due,
             () = overdue => Step::Overdue,
             () = self.idle() => Step::Idle,
         }
@@ -187,7 +209,7 @@ impl Tender {
     fn stands(&self, watch: &mut Watch, transition: Transition) {
         self.upstream.stands(&transition);
         match transition.to {
-            Condition::READY if !transition.from.is_up() => self.ready(watch),
+            to if to.is_up() && !transition.from.is_up() => self.ready(watch),
             Condition::Reconnecting { .. } | Condition::Suspended { .. } => {
                 watch.starting = None;
                 self.decide(Progress::Failed);
@@ -198,56 +220,89 @@ impl Tender {
     }
 
     /// Calls flow. After a first link everything is asked for that does not hold from before; after later ones the
-    /// connection itself finds out what changed.
+    /// connection itself finds out what changed of what it has listed and listens for, and the rest is asked for.
     fn ready(&self, watch: &mut Watch) {
         watch.starting = None;
         let Some(server) = watch.managed.server() else { return };
         if let Some(settled) = watch.managed.settled() {
             self.upstream.settled(settled.revision);
         }
-        if watch.listen.is_some() || watch.fetching.is_some() {
-            return;
+        let offered: BTreeSet<_> =
+            Kind::ALL.into_iter().filter(|kind| kind.offered_by(&server.capabilities)).collect();
+        let interest = interest(&server.capabilities);
+        let first = watch.links == 0;
+        watch.links += 1;
+        watch.agenda.up(&offered);
+        if first || watch.interest != interest {
+            watch.listen = interest.clone().map(|interest| watch.managed.listen(interest));
+            watch.interest = interest;
         }
-        watch.listen = interest(&server.capabilities).map(|interest| watch.managed.listen(interest));
-        let cached = self.upstream.lock().cached.clone();
-        let holds = |kind| cached.as_ref().is_some_and(|kept| kept.holds(kind));
-        watch.stale = Kind::ALL
-            .into_iter()
-            .filter(|kind| kind.offered_by(&server.capabilities) && !holds(*kind))
-            .collect();
-        if watch.stale.is_empty() {
+        for kind in offered {
+            let left = {
+                let inner = self.upstream.lock();
+                let list = inner.catalog.as_ref().map(|catalog| catalog.list(kind));
+                list.and_then(|list| inner.told.left(kind, list))
+            };
+            let heard = watch.interest.as_ref().is_some_and(|interest| interest.covers(&kind.change()));
+            match left {
+                Some(left) if first => watch.agenda.holds(kind, Instant::now(), left),
+                _ if !first && heard && watch.agenda.has_come(kind) => {}
+                _ => watch.agenda.touch([kind]),
+            }
+        }
+        if watch.agenda.is_empty() && watch.fetching.is_none() {
             self.decide(Progress::Listed);
         }
     }
 
-    /// Takes over lists that came; what did not come stays as it was.
+    /// Takes over lists that came; what did not come stays as it was, and is asked for again.
     async fn listed(&self, watch: &mut Watch, lists: Vec<(Kind, Result<List, CallError>)>) {
         watch.fetching = None;
-        let Some(settled) = watch.managed.settled() else { return };
+        let (now, mut came, mut missing) = (Instant::now(), Vec::new(), Vec::new());
+        for (kind, list) in lists {
+            match list {
+                Ok(list) => {
+                    watch.agenda.came(kind, now, list.ttl_ms);
+                    came.push((kind, list));
+                }
+                Err(error) => {
+                    let why = self.upstream.hidden(&format!("{}: {error}", kind.method()));
+                    self.upstream.common.tell(&self.upstream.name, What::Unlisted(why));
+                    missing.push(kind);
+                }
+            }
+        }
+        watch.agenda.did_not_come(&missing, now);
+        let Some(settled) = watch.managed.settled().filter(|_| !came.is_empty()) else {
+            let known = self.upstream.catalog().is_some();
+            return self.decide(if known { Progress::Listed } else { Progress::Failed });
+        };
         let greeting = settled.greeting.as_ref().and_then(|raw| std::str::from_utf8(raw).ok());
         let greeting = greeting.and_then(|text| Raw::parse(text).ok());
         let before = self.upstream.catalog();
         let mut catalog = before.as_deref().cloned().unwrap_or_else(|| Catalog::new(settled.revision, None));
         (catalog.revision, catalog.greeting) = (settled.revision, greeting);
+        let (mut told, mut cached) = {
+            let inner = self.upstream.lock();
+            (inner.told, inner.cached.clone())
+        };
         let server = watch.managed.server().unwrap_or_default();
         for kind in Kind::ALL.into_iter().filter(|kind| !kind.offered_by(&server.capabilities)) {
             *catalog.list_mut(kind) = List::default();
+            told.forget(kind);
+            cached.remove(&kind);
         }
-        for (kind, list) in lists {
-            match list {
-                Ok(list) => *catalog.list_mut(kind) = list,
-                Err(error) => {
-                    let why = self.upstream.hidden(&format!("{}: {error}", kind.method()));
-                    self.upstream.common.tell(&self.upstream.name, What::Unlisted(why));
-                }
-            }
+        for (kind, list) in came {
+            *catalog.list_mut(kind) = list;
+            told.now(kind);
+            cached.remove(&kind);
         }
         let empty = Catalog::new(settled.revision, None);
         let changes = catalog.changes_since(before.as_deref().unwrap_or(&empty));
-        self.keep(&catalog).await;
+        self.keep(&catalog, told).await;
         {
             let mut inner = self.upstream.lock();
-            (inner.catalog, inner.cached) = (Some(Arc::new(catalog)), None);
+            (inner.catalog, inner.told, inner.cached) = (Some(Arc::new(catalog)), told, cached);
         }
         self.decide(Progress::Listed);
         for change in changes {
@@ -256,13 +311,13 @@ impl Tender {
     }
 
     /// Writes a catalog down for the next process.
-    async fn keep(&self, catalog: &Catalog) {
+    async fn keep(&self, catalog: &Catalog, told: Told) {
         let Some(cache) = self.upstream.common.cache.clone() else { return };
         let private = Kind::ALL.into_iter().any(|kind| catalog.list(kind).private);
         if private && self.upstream.spec.credentials == Credentials::Helped {
             return cache.remove(&self.upstream.spec.digest);
         }
-        let kept = Kept::now(&self.upstream.name, catalog.clone());
+        let kept = Kept::new(&self.upstream.name, told, catalog.clone());
         let digest = self.upstream.spec.digest.clone();
         let saved = tokio::task::spawn_blocking(move || cache.save(&digest, &kept)).await;
         if let Ok(Err(error)) = saved {
@@ -280,7 +335,12 @@ impl Tender {
 async fn fetch_all(managed: Managed, kinds: Vec<Kind>) -> Vec<(Kind, Result<List, CallError>)> {
     let mut lists = Vec::with_capacity(kinds.len());
     for kind in kinds {
-        lists.push((kind, fetch(&managed, kind).await));
+        let list = match fetch(&managed, kind).await {
+            // It has none of them, and asking again will not change that.
+            Err(CallError::Fault(fault)) if fault.code == code::METHOD_NOT_FOUND => Ok(List::default()),
+            other => other,
+        };
+        lists.push((kind, list));
     }
     lists
 }

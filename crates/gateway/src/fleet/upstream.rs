@@ -1,5 +1,6 @@
 //! One server of the fleet, as those see it who use it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -15,8 +16,8 @@ use super::spec::Spec;
 use super::status::{Health, Known, Status};
 use super::tender::Tender;
 use super::{Common, lock};
-use crate::cache::Kept;
-use crate::catalog::Catalog;
+use crate::cache::Told;
+use crate::catalog::{Catalog, Kind};
 use crate::rules::RuleSet;
 
 /// One server of the fleet.
@@ -43,8 +44,10 @@ pub struct Upstream {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) catalog: Option<Arc<Catalog>>,
-    /// When it was told, as far as it comes from the cache.
-    pub(super) cached: Option<Kept>,
+    /// When its lists were told.
+    pub(super) told: Told,
+    /// Those that come from the cache, and that the server itself has not told.
+    pub(super) cached: BTreeSet<Kind>,
     /// Who uses it right now.
     pub(super) leases: usize,
     pub(super) last_used: Instant,
@@ -73,8 +76,12 @@ impl Upstream {
         let now = Instant::now();
         let cached = common.cache.as_ref().and_then(|cache| cache.load(&spec.digest));
         let inner = Inner {
-            catalog: cached.as_ref().map(|kept| Arc::new(kept.catalog.clone())),
-            cached,
+            told: cached.as_ref().map(|kept| kept.told).unwrap_or_default(),
+            cached: match &cached {
+                Some(kept) => Kind::ALL.into_iter().filter(|kind| kept.told.age(*kind).is_some()).collect(),
+                None => BTreeSet::new(),
+            },
+            catalog: cached.map(|kept| Arc::new(kept.catalog)),
             leases: 0,
             last_used: now,
             wanted: !spec.lazy,
@@ -179,6 +186,7 @@ impl Upstream {
             (Ok(_), None) if inner.wanted => Health::Waiting,
             (Ok(_), None) => Health::Asleep,
         };
+        let oldest = inner.cached.iter().filter_map(|kind| inner.told.age(*kind)).max();
         Status {
             name: self.spec.name.clone(),
             kind: self.spec.kind,
@@ -187,9 +195,9 @@ impl Upstream {
             since: inner.since.elapsed(),
             restarts: inner.ups.saturating_sub(1),
             revision: inner.revision.or_else(|| inner.catalog.as_ref().map(|catalog| catalog.revision)),
-            known: match (&inner.catalog, &inner.cached) {
+            known: match (&inner.catalog, oldest) {
                 (None, _) => Known::Nothing,
-                (Some(_), Some(kept)) => Known::Cached(kept.age()),
+                (Some(_), Some(age)) => Known::Cached(age),
                 (Some(_), None) => Known::Told,
             },
             tools: inner.catalog.as_ref().map(|catalog| catalog.tools.entries.len()),
