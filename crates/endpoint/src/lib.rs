@@ -28,6 +28,7 @@ mod socket;
 mod stall;
 #[cfg(feature = "tls")]
 mod tls;
+mod watch;
 mod wire;
 
 pub use body::Body;

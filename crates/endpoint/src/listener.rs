@@ -20,6 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::stall::Stall;
 #[cfg(feature = "tls")]
 use crate::tls::{Prompt, Tls};
+use crate::watch::Watch;
 
 /// A bound port.
 #[derive(Debug)]
@@ -196,8 +197,15 @@ impl Server {
             }
             // Boxed: its size would be a slot in every connection, and few are of this kind.
             Version::Two => {
-                let connection = self.http2.serve_connection(io, endpoint);
-                Box::pin(gracefully(connection, told, |connection| connection.graceful_shutdown())).await;
+                let watch = Watch::new(self.stall_timeout);
+                let connection = self.http2.serve_connection(io, watch.over(endpoint));
+                Box::pin(async move {
+                    tokio::select! {
+                        () = gracefully(connection, told, |connection| connection.graceful_shutdown()) => {}
+                        () = watch.stalled() => {}
+                    }
+                })
+                .await;
             }
         }
     }

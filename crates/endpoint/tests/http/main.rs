@@ -13,4 +13,5 @@ mod old_events;
 mod pressure;
 mod rig;
 mod timers;
+mod windows;
 mod wire;
