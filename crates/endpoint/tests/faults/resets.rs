@@ -138,7 +138,9 @@ async fn f11_what_can_be_resumed_is() {
         client.close("done").await;
     }
     rig.empty().await;
-    assert!(rig.stop().await.lock().unwrap().values().all(|ran| *ran >= 1));
+    for (name, ran) in rig.stop().await.lock().unwrap().iter() {
+        assert!(*ran == 1 || (*ran >= 1 && !name.starts_with("resumed")), "{name:?} ran {ran} times");
+    }
 }
 
 /// F11, F13: an opening that breaks at any place brings a client or a reason, and leaves nothing behind for long.
