@@ -290,7 +290,7 @@ where
             response
         }
         Ok(false) => {
-            answer.bad(StatusCode::TOO_MANY_REQUESTS, "the stream is not read fast enough, try again later")
+            answer.busy(StatusCode::TOO_MANY_REQUESTS, "the stream is not read fast enough, try again later")
         }
         Err(unread) => {
             let (status, why) = unread.status();

@@ -119,7 +119,7 @@ pub(crate) fn open<H: Host>(shared: &Arc<Shared<H>>, mut parts: Parts) -> Respon
     let max = shared.host.config(None).limits.connections;
     let Ok(()) = shared.sockets.own(run(upgraded, Arc::downgrade(shared), principal), max) else {
         let why = "too many WebSockets are open, or the server is shutting down, try again later";
-        return Answer::on(parts.headers).bad(StatusCode::SERVICE_UNAVAILABLE, why);
+        return Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, why);
     };
     switch(parts.headers, accept, subprotocol)
 }

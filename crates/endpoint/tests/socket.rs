@@ -203,7 +203,7 @@ async fn f30_sockets_are_bounded() {
     let serving = serve(limits, |options| options).await;
     let first = serving.client().await;
     let answer = serving.ask(&handshake(&[])).await;
-    assert!(answer.starts_with("http/1.1 503 "), "{answer}");
+    assert!(answer.starts_with("http/1.1 503 ") && answer.contains("retry-after: 5"), "{answer}");
     first.close("done").await;
     // The server hears of it in its own time.
     for _ in 0..1000 {
