@@ -150,21 +150,25 @@ impl<S: Service> Hub<S> {
     }
 
     /// Ends the session at once: what runs is given up.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, reason: &'static str) {
         let mut inner = self.lock();
         inner.phase = Phase::Ended;
-        inner.driver.abandon("the client ended the session");
+        inner.driver.abandon(reason);
     }
 
-    /// Has the session ended, or has nothing happened for too long?
-    pub(crate) fn is_over(&self, idle: Duration, unopened: Duration) -> bool {
+    /// Why the session is over: it has ended, or nothing has happened for too long.
+    pub(crate) fn over(&self, idle: Duration, unopened: Duration) -> Option<&'static str> {
         let inner = self.lock();
         let busy = inner.driver.session().in_flight() != (0, 0) || inner.driver.link().is_busy();
         match (inner.phase, inner.told) {
-            (Phase::Ended, _) => true,
-            (Phase::Running, _) if busy => false,
-            (Phase::Running, Told::No) => self.opened.elapsed() >= unopened,
-            (Phase::Running, Told::Yes) => inner.used.elapsed() >= idle,
+            (Phase::Ended, _) => Some("the session has ended"),
+            (Phase::Running, _) if busy => None,
+            (Phase::Running, Told::No) => {
+                (self.opened.elapsed() >= unopened).then_some("the client did not go on after the handshake")
+            }
+            (Phase::Running, Told::Yes) => {
+                (inner.used.elapsed() >= idle).then_some("the client did not use the session for too long")
+            }
         }
     }
 

@@ -150,7 +150,7 @@ pub(crate) fn end<H: Host>(
     match found {
         Ok((id, hub)) => {
             shared.sessions.remove(id);
-            hub.end();
+            hub.end("the client ended the session");
             answer.status(StatusCode::NO_CONTENT)
         }
         Err(missing) => missing.answer(answer),

@@ -80,16 +80,14 @@ impl<S: Service> Shards<S> {
         for shard in &self.each {
             let mut over = Vec::new();
             lock(shard).retain(|_, hub| {
-                let keep = !hub.is_over(idle, unopened);
-                if !keep {
-                    over.push(Arc::clone(hub));
-                }
-                keep
+                let reason = hub.over(idle, unopened);
+                over.extend(reason.map(|reason| (Arc::clone(hub), reason)));
+                reason.is_none()
             });
             self.count.fetch_sub(over.len(), Ordering::SeqCst);
             // Handlers that are dropped here may take their time; nobody waits for the shard meanwhile.
-            for hub in over {
-                hub.end();
+            for (hub, reason) in over {
+                hub.end(reason);
             }
         }
     }
