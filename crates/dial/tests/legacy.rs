@@ -381,10 +381,7 @@ async fn a_forgotten_session_is_replaced_once_for_all() {
         let (client, notebook) = connect_as(&stage.http(), EraChoice::Legacy, Limits::DEFAULT).await;
         let client = client.unwrap();
         client.set_level(LogLevel::Warning);
-        let mut listen = client.listen(Interest {
-            uris: vec!["file:///x".into()],
-            ..Default::default()
-        });
+        let mut listen = client.listen(Interest { uris: vec!["file:///x".into()], ..Default::default() });
         for _ in 0..3 {
             client.call_tool("t", &json!({})).unwrap().await.unwrap();
         }

@@ -184,7 +184,12 @@ async fn t7_a_certificate_goes_to_no_other_origin() {
         let http = stage.http().cross_origin(CrossOrigin::Strip).trust(trust);
         let _client = connect(&http).await;
         pass(std::time::Duration::from_secs(5)).await;
-        assert_eq!(stage.dialled().iter().any(|place| place == "other.test:80"), went, "{:?}", stage.dialled());
+        assert_eq!(
+            stage.dialled().iter().any(|place| place == "other.test:80"),
+            went,
+            "{:?}",
+            stage.dialled()
+        );
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
