@@ -110,7 +110,11 @@ impl Access {
     }
 
     fn secrets(&self, url: &str) -> Result<Redactor, Failure> {
-        let given = self.headers.iter().map(|(_, value)| Secret::new(value.trim()));
+        // What is known is the credential, with and without its scheme.
+        let given = self.headers.iter().flat_map(|(name, value)| {
+            let bare: Vec<_> = Secret::found_in(&format!("{name}: {value}")).collect();
+            bare.into_iter().chain([Secret::new(value.trim())])
+        });
         let token = self.token()?.map(Secret::new);
         Ok(Redactor::new(Secret::found_in(url).chain(given).chain(token).collect::<Vec<_>>()))
     }

@@ -38,3 +38,27 @@ fn the_command_shows_no_secret() {
         }
     }
 }
+
+/// T27: a credential in a header is known without its scheme as well: a server that says the bare token is not shown.
+#[test]
+fn a_header_hides_its_bare_token() {
+    use std::io::{Read, Write};
+    let door = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}/mcp", door.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        for mut stream in door.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let body = format!("who is {CANARY}?");
+            let head =
+                format!("HTTP/1.1 403 Forbidden\r\nContent-Length: {}\r\nConnection: close", body.len());
+            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    let header = format!("Authorization: Bearer {CANARY}");
+    for extra in [&[][..], &["--json"], &["-v"]] {
+        let ran = cardan(&[&["info", "--header", &header], extra, &[&url]].concat());
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!all.contains("4711"), "{extra:?}: {all}");
+        assert!(all.contains("[redacted]"), "{extra:?}: it did leak: {all}");
+    }
+}
