@@ -24,13 +24,13 @@ pub(crate) fn greeting(
     args: &Listening,
 ) -> String {
     let (Some(identity), Some(file)) = (identity, &args.tls_cert) else {
-        return lines(served, ["http", "ws"], &address.to_string(), "", "");
+        return lines(served, ["http", "ws"], &reachable(address, &args.hosts), "", "");
     };
     let tls = ["https", "wss"];
     let Some(place) = named(address, identity, &args.hosts) else {
         let note = "\nthe certificate is for none of the names by which we answer, so clients will refuse it:\n\
                     call us by a name of the certificate, and allow it with --allow-host";
-        return lines(served, tls, &address.to_string(), "", note);
+        return lines(served, tls, &reachable(address, &args.hosts), "", note);
     };
     let (ca, note) = match vouched(identity, &place.host, file) {
         Vouched::Machine => (String::new(), ""),
@@ -63,6 +63,21 @@ try
 {tries}{note}
 end with Ctrl-C"
     )
+}
+
+/// A place whose name we answer to: beyond loopback those are the allowed ones and no others, the address itself first
+/// if it is among them.
+fn reachable(address: SocketAddr, hosts: &[String]) -> String {
+    if address.ip().is_loopback() {
+        return address.to_string();
+    }
+    let allowed = || hosts.iter().filter_map(|text| Authority::parse(text).ok());
+    let own = Host::from(address.ip());
+    let own = allowed().find(|name| name.host == own && !address.ip().is_unspecified());
+    match own.or_else(|| allowed().find(|name| !name.host.is_unspecified())) {
+        Some(name) => Authority { port: name.port.or_else(|| Some(address.port())), ..name }.to_string(),
+        None => address.to_string(),
+    }
 }
 
 /// A name by which we answer and for which the certificate is.
@@ -111,6 +126,21 @@ fn quoted(file: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The commands that are shown work as they stand, also where we listen everywhere.
+    #[test]
+    fn nobody_is_sent_to_no_address() {
+        let shown = |address: &str, hosts: &[&str]| {
+            let hosts: Vec<_> = hosts.iter().map(|&host| host.to_owned()).collect();
+            reachable(address.parse().unwrap(), &hosts)
+        };
+        assert_eq!(shown("127.0.0.1:80", &[]), "127.0.0.1:80");
+        assert_eq!(shown("[::1]:80", &["a.test"]), "[::1]:80");
+        assert_eq!(shown("192.0.2.1:80", &["a.test"]), "a.test:80");
+        assert_eq!(shown("192.0.2.1:80", &["a.test", "192.0.2.1"]), "192.0.2.1:80");
+        assert_eq!(shown("0.0.0.0:8080", &["a.test"]), "a.test:8080");
+        assert_eq!(shown("[::]:8080", &["0.0.0.0", "a.test:443"]), "a.test:443");
+    }
 
     #[test]
     fn paths_are_quoted_for_a_shell() {
