@@ -170,3 +170,46 @@ async fn f13_a_forgotten_session_is_opened_once_for_all() {
     }
     within("the close", managed.close("done")).await;
 }
+
+/// S0-59, F14: a call that the server did not let in is not sent again at once: what it said is told, and that nothing
+/// ran; the connection is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f14_a_refusal_is_not_argued_with() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let served = Served::start(anywhere()).await;
+    let door = tokio::net::TcpListener::bind(anywhere()).await.unwrap();
+    let (address, behind) = (door.local_addr().unwrap(), served.address);
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    // One request for each connection: calls of tools are turned away here, the rest goes through.
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = door.accept().await {
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                while !seen.windows(4).any(|four| four == b"\r\n\r\n") {
+                    if client.read_buf(&mut seen).await.unwrap_or_default() == 0 {
+                        return;
+                    }
+                }
+                if String::from_utf8_lossy(&seen).contains("tools/call") {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let answer = b"HTTP/1.1 429 Too Many\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    let _ = client.write_all(answer).await;
+                    return;
+                }
+                let mut server = tokio::net::TcpStream::connect(behind).await.unwrap();
+                let text = String::from_utf8_lossy(&seen).replacen("\r\n", "\r\nConnection: close\r\n", 1);
+                server.write_all(text.as_bytes()).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    let managed = keep(address, EraChoice::Modern);
+    within("ready", managed.ready(PATIENCE)).await.unwrap();
+    let error = within("the refusal", managed.call_tool("echo", &json!({})).unwrap()).await.unwrap_err();
+    assert!(!error.may_have_executed(), "{error}");
+    assert!(error.to_string().contains("429"), "{error}");
+    assert_eq!(refused.load(Ordering::SeqCst), 1, "{error}");
+    within("the close", managed.close("done")).await;
+}

@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
     CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached,
@@ -151,6 +152,10 @@ impl KeptCall {
             }
             _ => return Stage::Over(outcome),
         };
+        // The server is there and said no before anyone read the call: it would again, at once.
+        if is_refused(&outcome) {
+            return Stage::Over(self.before.take().unwrap_or(outcome));
+        }
         let doubt = self.kept.doubt(link);
         match delivery {
             Delivery::NotSent if self.resends < self.kept.policy.resends => self.resends += 1,
@@ -217,6 +222,14 @@ impl std::fmt::Debug for KeptCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeptCall").field("method", &self.method).finish_non_exhaustive()
     }
+}
+
+/// Whether a status says that the call was not let in. Nothing is wrong with the link then.
+fn is_refused(outcome: &Outcome) -> bool {
+    let Outcome::Lost { cause: Cause::Http(failure), delivery: Delivery::NotSent } = outcome else {
+        return false;
+    };
+    matches!(**failure, HttpFailure::Status { .. })
 }
 
 /// Waits for a link, until then at the latest; no cause: until then there was none.
