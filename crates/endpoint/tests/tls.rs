@@ -236,6 +236,7 @@ async fn t21_slow_handshakes_are_cut_off() {
     let short = Duration::from_millis(300);
     let limits = Limits { handshake_timeout: short, head_timeout: short, ..Limits::DEFAULT };
     let serving = Serving::start("slow", limits).await;
+    let before = std::time::Instant::now();
     let silent = serving.tcp().await;
     let mut begun = serving.tcp().await;
     begun.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await.unwrap();
@@ -250,6 +251,8 @@ async fn t21_slow_handshakes_are_cut_off() {
         rest(quiet1),
         async { tokio::join!(rest(quiet2), rest(torn)) },
     );
+    let usual = Limits::DEFAULT.handshake_timeout.min(Limits::DEFAULT.head_timeout);
+    assert!(before.elapsed() < usual, "the limits that were set hold: {:?}", before.elapsed());
     let client = serving.connect(EraChoice::Modern, "mcp").await;
     works(&serving, &client).await;
 }
