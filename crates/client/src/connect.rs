@@ -45,6 +45,8 @@ pub struct Connector {
     secrets: Redactor,
     /// What is kept from one link to the next; nothing: each begins anew.
     cache: Option<Arc<Cache>>,
+    /// Becomes true when nobody wants the connection any more that is being made.
+    abandoned: Option<watch::Receiver<bool>>,
 }
 
 /// Sees everything that happens on the link. Must not block.
@@ -64,6 +66,7 @@ impl Connector {
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),
             cache: None,
+            abandoned: None,
         }
     }
 
@@ -130,13 +133,13 @@ impl Connector {
         D: AsyncFnMut() -> Result<L, E>,
     {
         let choice = self.remembered();
-        let link = dial().await.map_err(ConnectError::Link)?;
+        let link = self.dialled(dial()).await?;
         let failure = match self.open(link, choice).await {
             Ok(client) => return Ok(client),
             Err(failure) => failure,
         };
         let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
-        let link = dial().await.map_err(ConnectError::Link)?;
+        let link = self.dialled(dial()).await?;
         self.open(link, again).await.map_err(Into::into)
     }
 
@@ -147,18 +150,42 @@ impl Connector {
         F: Future<Output = Result<L, E>>,
     {
         let choice = self.remembered();
-        let link = dial().await.map_err(ConnectError::Link)?;
+        let link = self.dialled(dial()).await?;
         let failure = match self.open(link, choice).await {
             Ok(client) => return Ok(client),
             Err(failure) => failure,
         };
         let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
-        let link = dial().await.map_err(ConnectError::Link)?;
+        let link = self.dialled(dial()).await?;
         self.open(link, again).await.map_err(Into::into)
+    }
+
+    /// Makes a link, unless nobody wants it any more.
+    async fn dialled<L, E>(&self, dial: impl Future<Output = Result<L, E>>) -> Result<L, ConnectError<E>> {
+        tokio::select! {
+            link = dial => link.map_err(ConnectError::Link),
+            cause = self.given_up() => {
+                let (findings, report) = (Vec::new(), Report::default());
+                Err(ConnectError::Opening { cause, findings, report })
+            }
+        }
+    }
+
+    /// Waits until nobody wants the connection any more.
+    async fn given_up(&self) -> Cause {
+        let Some(mut abandoned) = self.abandoned.clone() else { return std::future::pending().await };
+        if abandoned.wait_for(|abandoned| *abandoned).await.is_err() {
+            // Whoever could tell is gone, and drops this with it.
+            std::future::pending::<()>().await;
+        }
+        Cause::ClosedByUs("no longer wanted".into())
     }
 
     /// Whether a second link may fare better, and how it is opened.
     fn second(&self, choice: EraChoice, failure: &Failure) -> Option<EraChoice> {
+        if self.abandoned.as_ref().is_some_and(|abandoned| *abandoned.borrow()) {
+            return None;
+        }
         let again = match (choice, failure.state) {
             // It died while it was probed.
             (EraChoice::Auto, State::Probing) if is_death(&failure.cause) => EraChoice::Legacy,
@@ -202,8 +229,14 @@ impl Connector {
                     break Err((state, cause));
                 }
             }
-            if news.changed().await.is_err() {
-                break Err((State::Connecting, driving.ended().await));
+            tokio::select! {
+                changed = news.changed() => if changed.is_err() {
+                    break Err((State::Connecting, driving.ended().await));
+                },
+                cause = self.given_up() => {
+                    peer.end(cause.clone());
+                    break Err((State::Connecting, cause));
+                }
             }
         };
         let settled = match settled {
@@ -219,8 +252,13 @@ impl Connector {
         Ok(Client::new(peer, driving, settled, cache, config, answerers, news))
     }
 
-    /// The same, seen by one more observer, with results that outlive the link.
-    pub(crate) fn kept(&self, cache: Arc<Cache>, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+    /// The same, seen by one more observer, with results that outlive the link, until it is abandoned.
+    pub(crate) fn kept(
+        &self,
+        cache: Arc<Cache>,
+        observer: impl Fn(&Event) + Send + Sync + 'static,
+        abandoned: watch::Receiver<bool>,
+    ) -> Self {
         let first = self.observer.clone();
         let both = move |event: &Event| {
             observer(event);
@@ -228,7 +266,12 @@ impl Connector {
                 first(event);
             }
         };
-        Self { observer: Some(Arc::new(both)), cache: Some(cache), ..self.clone() }
+        Self {
+            observer: Some(Arc::new(both)),
+            cache: Some(cache),
+            abandoned: Some(abandoned),
+            ..self.clone()
+        }
     }
 
     /// The same, remembering the era from one link to the next if nobody else does.

@@ -15,6 +15,7 @@ use cardan_proto::session::event::{CallOptions, Cause, Delivery, Outcome};
 use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::{Input, LinkNumber, Output};
 use cardan_runtime::peer::CallHandle;
+use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::hearing::{Ears, Heard};
@@ -30,15 +31,27 @@ pub(super) struct Keeper {
     caller: Arc<Caller>,
     connector: Connector,
     way: Arc<dyn Way>,
-    reaching: Option<(LinkNumber, Reaching)>,
+    reaching: Option<Attempt>,
     client: Option<(LinkNumber, Client)>,
     probe: Option<Probing>,
+    /// When to ask what could not be asked.
+    ask_again: Option<(LinkNumber, Pin<Box<Sleep>>)>,
     ears: Ears,
     /// Lists that are fetched again.
     listing: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     timer: Pin<Box<Sleep>>,
     /// What runs may finish until then; why the link ends.
     draining: Option<(Pin<Box<Sleep>>, Cow<'static, str>)>,
+}
+
+/// An attempt to reach the server.
+struct Attempt {
+    link: LinkNumber,
+    reaching: Reaching,
+    /// Tells it that nobody wants it any more.
+    abandon: watch::Sender<bool>,
+    /// One that does not end by itself then is dropped.
+    until: Option<Pin<Box<Sleep>>>,
 }
 
 /// A question whether the peer lives.
@@ -56,6 +69,7 @@ enum Woken {
     Reached(LinkNumber, Result<Box<Client>, Cause>),
     Ended(LinkNumber, Cause),
     Probed(Outcome),
+    AskAgain(LinkNumber),
     Heard(LinkNumber, Heard),
     Listed,
     Drained,
@@ -72,6 +86,7 @@ impl Keeper {
             reaching: None,
             client: None,
             probe: None,
+            ask_again: None,
             ears: Ears::default(),
             listing: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -98,18 +113,20 @@ impl Keeper {
             Output::Dial { link, .. } => {
                 let kept = Arc::clone(&self.kept);
                 let observer = move |event: &_| kept.observe(link, event);
-                let connector = self.connector.kept(Arc::clone(&self.kept.cache), observer);
-                self.reaching = Some((link, self.way.reach(connector)));
+                let (abandon, abandoned) = watch::channel(false);
+                let connector = self.connector.kept(Arc::clone(&self.kept.cache), observer, abandoned);
+                let reaching = self.way.reach(connector);
+                self.reaching = Some(Attempt { link, reaching, abandon, until: None });
             }
             Output::Abandon => {
-                let cause = Cause::ClosedByUs("no longer wanted".into());
-                match (self.reaching.take(), &self.client) {
-                    (Some((link, reaching)), _) => {
-                        drop(reaching);
-                        self.kept.feed(Input::Failed { link, cause });
+                // It ends by itself, so that whatever it had started has ended with it.
+                match (&mut self.reaching, &self.client) {
+                    (Some(attempt), _) => {
+                        attempt.abandon.send_replace(true);
+                        attempt.until = Some(Box::pin(tokio::time::sleep(self.kept.limits.open_timeout)));
                     }
                     // It succeeded in the very moment.
-                    (None, Some((_, client))) => client.peer().end(cause),
+                    (None, Some((_, client))) => client.peer().end(abandoned()),
                     (None, None) => {}
                 }
             }
@@ -132,7 +149,7 @@ impl Keeper {
     fn probe(&mut self, link: LinkNumber, tries: u32) {
         let Some((_, client)) = self.client.as_ref().filter(|(number, _)| *number == link) else { return };
         let probe = &self.kept.policy.probe;
-        let bound = if self.kept.is_busy() { probe.busy_within } else { probe.within };
+        let bound = if self.kept.may_be_at_work() { probe.busy_within } else { probe.within };
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
         let method = ping(client.settled().revision.era());
         let handle = client.peer().call(method, None, options);
@@ -143,12 +160,8 @@ impl Keeper {
         if self.kept.keeper.poll_rung(cx).is_ready() {
             return Poll::Ready(Woken::Rung);
         }
-        if let Some((link, reaching)) = &mut self.reaching
-            && let Poll::Ready(reached) = reaching.as_mut().poll(cx)
-        {
-            let link = *link;
-            self.reaching = None;
-            return Poll::Ready(Woken::Reached(link, reached.map(Box::new)));
+        if let Poll::Ready(reached) = self.poll_reaching(cx) {
+            return Poll::Ready(reached);
         }
         if let Some((link, client)) = &mut self.client {
             if let Poll::Ready(heard) = self.ears.poll(client.peer(), cx) {
@@ -168,12 +181,30 @@ impl Keeper {
         {
             return Poll::Ready(Woken::Probed(outcome));
         }
+        if let Some((link, at)) = &mut self.ask_again
+            && at.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Woken::AskAgain(*link));
+        }
         if let Some(listing) = &mut self.listing
             && listing.as_mut().poll(cx).is_ready()
         {
             return Poll::Ready(Woken::Listed);
         }
         self.poll_time(cx)
+    }
+
+    fn poll_reaching(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
+        let Some(attempt) = &mut self.reaching else { return Poll::Pending };
+        let overdue = attempt.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready());
+        let reached = match attempt.reaching.as_mut().poll(cx) {
+            Poll::Ready(reached) => reached,
+            Poll::Pending if overdue => Err(abandoned()),
+            Poll::Pending => return Poll::Pending,
+        };
+        let link = attempt.link;
+        self.reaching = None;
+        Poll::Ready(Woken::Reached(link, reached.map(Box::new)))
     }
 
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
@@ -190,11 +221,15 @@ impl Keeper {
             Woken::Reached(link, Ok(client)) => self.opened(link, *client),
             Woken::Reached(link, Err(cause)) => self.kept.feed(Input::Failed { link, cause }),
             Woken::Ended(link, cause) => {
-                (self.client, self.probe, self.listing) = (None, None, None);
+                (self.client, self.probe, self.listing, self.ask_again) = (None, None, None, None);
                 self.ears.lost();
                 self.kept.feed(Input::Lost { link, cause });
             }
             Woken::Probed(outcome) => self.probed(outcome),
+            Woken::AskAgain(link) => {
+                self.ask_again = None;
+                self.probe(link, 0);
+            }
             Woken::Heard(link, Heard::All { again }) => {
                 self.kept.feed(Input::Hearing { link });
                 if again {
@@ -219,21 +254,25 @@ impl Keeper {
         {
             return self.probe(link, 1);
         }
-        self.kept.feed(Input::Probed { link, trouble: trouble(outcome, bound) });
+        match verdict(outcome, bound) {
+            Verdict::Lives => self.kept.feed(Input::Probed { link, trouble: None }),
+            Verdict::Gone(cause) => self.kept.feed(Input::Probed { link, trouble: Some(cause) }),
+            Verdict::NotAsked => self.ask_again = Some((link, Box::pin(tokio::time::sleep(ASK_AGAIN)))),
+        }
     }
 
     /// What was in force before is in force again, then calls may follow.
     fn opened(&mut self, link: LinkNumber, client: Client) {
         let peer = client.peer();
-        if let Some(level) = self.kept.level() {
-            peer.set_level(level);
-        }
+        let level = self.kept.level_to(peer, None);
         self.ears.sync(self.kept.ears());
         self.ears.relisten(Some(peer));
         if link > LinkNumber(1) {
             self.list_again();
         }
         self.kept.opened(peer.clone(), link, client.settled().clone());
+        // Who set another meanwhile did not see the link.
+        self.kept.level_to(peer, level);
         self.client = Some((link, client));
     }
 
@@ -266,11 +305,48 @@ impl Drop for Keeper {
     }
 }
 
-/// What an unanswered probe says about the link. Any answer is a sign of life, and so are other bytes.
-fn trouble(outcome: Outcome, bound: Duration) -> Option<Cause> {
+/// After what time a probe follows that could not be sent.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+fn abandoned() -> Cause {
+    Cause::ClosedByUs("no longer wanted".into())
+}
+
+/// What a probe says about the link.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Lives,
+    Gone(Cause),
+    /// Nothing: it was never sent.
+    NotAsked,
+}
+
+/// Any answer is a sign of life, and so are other bytes.
+fn verdict(outcome: Outcome, bound: Duration) -> Verdict {
     match outcome {
-        Outcome::TimedOut { seen_bytes: 0, .. } => Some(Cause::Silent(bound)),
-        Outcome::Lost { cause, .. } => Some(cause),
-        _ => None,
+        Outcome::TimedOut { seen_bytes: 0, .. } => Verdict::Gone(Cause::Silent(bound)),
+        Outcome::Lost { cause, .. } => Verdict::Gone(cause),
+        Outcome::Done(_) | Outcome::Fault(_) | Outcome::Violated(_) | Outcome::TimedOut { .. } => {
+            Verdict::Lives
+        }
+        _ => Verdict::NotAsked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use cardan_proto::session::event::Refusal;
+
+    /// PNG-2: what was never sent says nothing about the peer.
+    #[test]
+    fn png_2_only_what_was_answered_is_a_sign_of_life() {
+        let bound = Duration::from_secs(10);
+        assert_eq!(verdict(Outcome::Done(Bytes::from_static(b"{}")), bound), Verdict::Lives);
+        assert_eq!(verdict(Outcome::Refused(Refusal::NotOpen), bound), Verdict::NotAsked);
+        let cause = Cause::ClosedByPeer;
+        let lost = Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent };
+        assert_eq!(verdict(lost, bound), Verdict::Gone(cause));
     }
 }

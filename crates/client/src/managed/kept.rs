@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     flying: AtomicUsize,
     /// Someone waits for the last of them.
     draining: AtomicBool,
+    /// A call was given up that the peer may still work on.
+    at_work: AtomicBool,
     upkeep: Mutex<Work>,
     present: watch::Sender<Present>,
     catalog: Mutex<Catalog>,
@@ -106,6 +108,7 @@ impl Kept {
             current: Mutex::default(),
             flying: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
+            at_work: AtomicBool::new(false),
             upkeep: Mutex::new(Work { upkeep, to_do: VecDeque::new() }),
             present: watch::Sender::new(present),
             catalog: Mutex::new(Catalog::new(limits.tools_remembered)),
@@ -253,6 +256,17 @@ impl Kept {
         Doubt { link, trust }
     }
 
+    /// The same for a call that timed out: the peer may work on it still, and is given as long as one that does.
+    pub(super) fn doubt_at_work(&self, link: LinkNumber) {
+        self.at_work.store(true, Ordering::SeqCst);
+        self.doubt(link);
+    }
+
+    /// May the peer be at work? What timed out counts for one probe.
+    pub(super) fn may_be_at_work(&self) -> bool {
+        self.at_work.swap(false, Ordering::SeqCst) || self.is_busy()
+    }
+
     /// A link that is good for a call: another than the doubted one, or that one once the doubt is settled.
     /// Nothing: there will not be one soon, and this is why.
     pub(super) async fn link(&self, doubt: Option<Doubt>) -> Result<(Peer, LinkNumber), Option<Cause>> {
@@ -304,11 +318,16 @@ impl Kept {
 
     /// What the session settled on, once there is one, within the usual time of a call.
     pub(crate) async fn session(&self) -> Result<Settled, CallError> {
-        let waited = tokio::time::timeout(self.limits.call_idle_timeout, self.link(None)).await;
+        let idle = self.limits.call_idle_timeout;
+        let waited = if idle.is_zero() {
+            Some(self.link(None).await)
+        } else {
+            tokio::time::timeout(idle, self.link(None)).await.ok()
+        };
         let cause = match waited {
-            Ok(Ok(_)) => None,
-            Ok(Err(cause)) => cause,
-            Err(_) => self.last_cause().or(Some(Cause::OpenTimeout)),
+            Some(Ok(_)) => None,
+            Some(Err(cause)) => cause,
+            None => self.last_cause().or(Some(Cause::OpenTimeout)),
         };
         let settled = self.present.borrow().settled.clone();
         match (cause, settled) {
@@ -338,14 +357,21 @@ impl Kept {
     }
 
     pub(crate) fn set_level(&self, level: LogLevel) {
-        lock(&self.standing).level = Some(level);
+        // Under the lock, so that of two levels the later one is told last.
+        let mut standing = lock(&self.standing);
+        standing.level = Some(level);
         if let Some((peer, _)) = self.current() {
             peer.set_level(level);
         }
     }
 
-    pub(super) fn level(&self) -> Option<LogLevel> {
-        lock(&self.standing).level
+    /// Tells a link the level, unless it was told that one before. Returns what it is told by now.
+    pub(super) fn level_to(&self, peer: &Peer, told: Option<LogLevel>) -> Option<LogLevel> {
+        let standing = lock(&self.standing);
+        if let Some(level) = standing.level.filter(|level| Some(*level) != told) {
+            peer.set_level(level);
+        }
+        standing.level
     }
 
     /// A list was fetched. If it is not what it was before the last reconnect, that is told like a note of

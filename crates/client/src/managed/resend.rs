@@ -119,8 +119,9 @@ impl KeptCall {
     }
 
     pub(crate) fn cancel(&self, reason: Cow<'static, str>) {
+        // Where it has come back already and nobody has looked, it must not be sent again.
         if let Stage::Flying(handle, _) = &self.stage {
-            return handle.cancel(reason);
+            handle.cancel(reason.clone());
         }
         let waker = {
             let mut given_up = lock(&self.given_up);
@@ -147,16 +148,21 @@ impl KeptCall {
             // The link was about to end.
             Outcome::Refused(Refusal::NotOpen) => Delivery::NotSent,
             Outcome::TimedOut { .. } => {
-                self.kept.doubt(link);
-                return Stage::Over(outcome);
+                self.kept.doubt_at_work(link);
+                return Stage::Over(in_all(self.before.take(), outcome));
             }
-            _ => return Stage::Over(outcome),
+            _ => return Stage::Over(in_all(self.before.take(), outcome)),
         };
         // The server is there and said no before anyone read the call: it would again, at once.
         if is_refused(&outcome) {
             return Stage::Over(self.before.take().unwrap_or(outcome));
         }
         let doubt = self.kept.doubt(link);
+        let given_up = lock(&self.given_up).reason.take();
+        if let Some(reason) = given_up {
+            let outcome = Outcome::Cancelled { reason, delivery };
+            return Stage::Over(in_all(self.before.take(), outcome));
+        }
         match delivery {
             Delivery::NotSent if self.resends < self.kept.policy.resends => self.resends += 1,
             Delivery::Sent | Delivery::Unknown if self.before.is_none() && self.may_repeat() => {
@@ -169,11 +175,10 @@ impl KeptCall {
 
     /// There is a link, or there will be none in time.
     fn go_on(&mut self, link: Result<(Peer, LinkNumber), Option<Cause>>) -> Stage {
-        let options = match total_left(&self.kept, self.options, self.begun) {
-            None => CallOptions { total: Some(Duration::ZERO), ..self.options },
-            Some(left) => CallOptions { total: Some(left), ..self.options },
-        };
-        let spent = options.total == Some(Duration::ZERO) && self.options.total != Some(Duration::ZERO);
+        let left = total_left(&self.kept, self.options, self.begun);
+        // To who makes calls, zero is no deadline.
+        let options = CallOptions { total: Some(left.unwrap_or_default()), ..self.options };
+        let spent = left == Some(Duration::ZERO);
         match link {
             Ok((peer, link)) if !spent => {
                 self.kept.took_off();
@@ -232,6 +237,21 @@ fn is_refused(outcome: &Outcome) -> bool {
     matches!(**failure, HttpFailure::Status { .. })
 }
 
+/// How a call ended over all its links: what an earlier one may have executed, it may have executed.
+fn in_all(before: Option<Outcome>, outcome: Outcome) -> Outcome {
+    let Some(before) = before else { return outcome };
+    match outcome {
+        Outcome::Refused(_) => before,
+        Outcome::TimedOut { deadline, after, delivery: Delivery::NotSent, stage, seen_bytes } => {
+            Outcome::TimedOut { deadline, after, delivery: Delivery::Unknown, stage, seen_bytes }
+        }
+        Outcome::Cancelled { reason, delivery: Delivery::NotSent } => {
+            Outcome::Cancelled { reason, delivery: Delivery::Unknown }
+        }
+        other => other,
+    }
+}
+
 /// Waits for a link, until then at the latest; no cause: until then there was none.
 fn wait(kept: &Arc<Kept>, doubt: Option<Doubt>, until: Option<Instant>) -> Waiting {
     let kept = Arc::clone(kept);
@@ -261,4 +281,32 @@ fn total(kept: &Kept, options: CallOptions) -> Option<Duration> {
 /// What is left of the time in all; nothing: there is no such deadline.
 fn total_left(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Duration> {
     total(kept, options).map(|total| total.saturating_sub(begun.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S0-73: what may have been executed over an earlier link may have been executed, however a later try ends.
+    #[test]
+    fn s0_73_a_second_try_does_not_undo_the_first() {
+        let lost = Outcome::Lost { cause: Cause::ClosedByPeer, delivery: Delivery::Unknown };
+        let unsent = [
+            Outcome::Refused(Refusal::NotOpen),
+            Outcome::Cancelled { reason: "enough".into(), delivery: Delivery::NotSent },
+            Outcome::TimedOut {
+                deadline: Deadline::Total,
+                after: Duration::from_secs(1),
+                delivery: Delivery::NotSent,
+                stage: Reached::Queued,
+                seen_bytes: 0,
+            },
+        ];
+        for outcome in unsent {
+            assert!(!in_all(None, outcome.clone()).may_have_executed(), "{outcome:?}");
+            assert!(in_all(Some(lost.clone()), outcome.clone()).may_have_executed(), "{outcome:?}");
+        }
+        let done = Outcome::Done(Bytes::from_static(b"{}"));
+        assert_eq!(in_all(Some(lost), done.clone()), done);
+    }
 }
