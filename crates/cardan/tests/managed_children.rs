@@ -32,6 +32,8 @@ serve() {
     id=${line#*\"id\":}; id=${id%%[,\}]*}
     result='{}'
     case $line in
+      *'"resources/subscribe"'*) subscribed=yes ;;
+      *'"tell"'*) [ -z "$subscribed" ] || echo '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:1/last"}}' ;;
       *'"initialize"'*) result=$greeting ;;
       *'"tools/list"'*) result=$tools ;;
       *'"tools/call"'*) n=${line#*\"n\":}; echo "${n%%[,\}]*}" >> "$RAN"; result='{"content":[]}' ;;
@@ -206,6 +208,10 @@ async fn f1_kills_under_load_harm_no_call() {
     for _ in 0..2 {
         assert_eq!(within("a change", listen.next()).await, Some(Change::Resource("x:1".into())));
     }
+    // What every new link says by itself is behind; this only a server tells that was asked to, on the last one.
+    within("the last change", managed.call_tool("tell", &json!({})).unwrap()).await.unwrap();
+    let last = Change::Resource("x:1/last".into());
+    while within("the last change", listen.next()).await.expect("it stands") != last {}
     stop.store(true, Ordering::SeqCst);
     for worker in workers {
         within("the last calls", worker).await.unwrap();
@@ -308,6 +314,24 @@ first"#;
         assert_eq!(managed.condition(), Condition::CLOSED);
         children.gone().await;
     }
+}
+
+/// S2-40: who closes while a child is being reached that never greets finds nothing left of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s2_40_closing_while_connecting_leaves_no_process() {
+    let _turn = TURN.lock().await;
+    let children = Children::new("mute", "read -r line; echo 1 >> \"$RAN\"; sleep 1000");
+    let managed = children.start(eager());
+    within("the child's first line", async {
+        while children.ran().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    within("the close", managed.close("changed our mind")).await;
+    assert_eq!(managed.condition(), Condition::CLOSED);
+    let pid = children.pids.lock().unwrap()[0];
+    assert_eq!(members(pid), Vec::<String>::new(), "nothing to wait for any more");
 }
 
 /// F31, S2-38: a program that is not there is told as such, at once and again after every attempt.
