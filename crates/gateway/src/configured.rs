@@ -74,7 +74,7 @@ pub fn spec(
     Spec {
         name: server.name.clone(),
         kind: server.way.kind(),
-        identity: format!("{digest} {settings:?}"),
+        identity: format!("{digest} {:?}", reached_by(settings)),
         digest: digest.to_string(),
         making,
         lazy: settings.lazy.unwrap_or(false),
@@ -137,9 +137,16 @@ fn bounded(limits: &Limits, settings: Settings) -> Limits {
         limits.probe_timeout = limits.probe_timeout.min(limits.open_timeout);
     }
     if let Some(call) = settings.call_timeout {
-        (limits.call_idle_timeout, limits.call_total_timeout) = (call, limits.call_total_timeout.max(call));
+        // Zero is for ever, in all too.
+        let total = if call.is_zero() { call } else { limits.call_total_timeout.max(call) };
+        (limits.call_idle_timeout, limits.call_total_timeout) = (call, total);
     }
     limits
+}
+
+/// The settings without those that are changed while a server runs.
+fn reached_by(settings: Settings) -> Settings {
+    Settings { lazy: None, idle_stop: None, concurrency: None, ..settings }
 }
 
 fn rules(tools: &Tools) -> RuleSet {
@@ -147,4 +154,23 @@ fn rules(tools: &Tools) -> RuleSet {
     let tools =
         Rules { allow: tools.allow.as_ref().map(patterns), deny: patterns(&tools.deny), ..Rules::default() };
     RuleSet { tools, ..RuleSet::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zero is for ever: in silence, and in all. Only starting always ends.
+    #[test]
+    fn zero_is_for_ever() {
+        let of = |start, call| {
+            let settings = Settings { start_timeout: start, call_timeout: call, ..Settings::default() };
+            let limits = bounded(&Limits::DEFAULT, settings);
+            (limits.open_timeout, limits.call_idle_timeout, limits.call_total_timeout)
+        };
+        let (usual, zero, hour) = (Limits::DEFAULT, Duration::ZERO, Duration::from_secs(3600));
+        assert_eq!(of(None, None), (usual.open_timeout, usual.call_idle_timeout, usual.call_total_timeout));
+        assert_eq!(of(Some(zero), Some(zero)), (hour, zero, zero));
+        assert_eq!(of(Some(hour), Some(hour)), (hour, hour, hour));
+    }
 }

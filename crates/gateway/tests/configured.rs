@@ -87,6 +87,21 @@ async fn another_credential_is_another_connection() {
     }
 }
 
+/// What can change while a server runs needs no restart.
+#[tokio::test]
+async fn some_settings_change_while_a_server_runs() {
+    let of = |more: &str| specs_of(&format!("[servers.a]\ncommand = 'nothing'\n{more}"), None);
+    let fleet = Fleet::start(of("lazy = true"), Options::default());
+    for more in ["lazy = true\nidle_stop = '5m'", "lazy = true\nconcurrency = 2", "lazy = true"] {
+        assert_eq!(fleet.reload(of(more)).await.kept, ["a"], "{more}");
+    }
+    assert_eq!(fleet.upstream("a").unwrap().status().health, Health::Asleep);
+    assert_eq!(fleet.reload(of("")).await.kept, ["a"]);
+    assert_ne!(fleet.upstream("a").unwrap().status().health, Health::Asleep, "it is to run at once now");
+    assert_eq!(fleet.reload(of("call_timeout = '5s'")).await.restarted, ["a"]);
+    fleet.close("the test is over").await;
+}
+
 /// INT-7: where a helper brings the credentials, nobody knows whose a private list is, so it is not kept.
 #[tokio::test(start_paused = true)]
 async fn int_7_what_is_private_is_not_kept_for_whoever_comes_next() {

@@ -378,6 +378,48 @@ async fn a_reload_touches_only_what_changed() {
     assert_eq!(told, ["added new", "removed gone"]);
 }
 
+/// A changed command starts when its old process has ended, and takes over what changes while it runs.
+#[tokio::test(start_paused = true)]
+async fn a_reload_ends_the_old_process_first() {
+    let (farm, era) = (Farm::default(), EraChoice::Auto);
+    let fleet = Fleet::start(vec![farm.spec("a", era)], options(None));
+    fleet.settle(LONG).await;
+    let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
+    let work = lease.call_tool("work", &json!({})).unwrap();
+    while farm.0.running.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut changed = farm.spec("a", era);
+    changed.identity.push('!');
+    let going = fleet.clone();
+    let reload = tokio::spawn(async move { going.reload(vec![changed]).await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(farm.dials(), 1, "the old one still works");
+    assert_eq!(fleet.upstream("a").unwrap().status().health, Health::Waiting);
+    // Whoever gives up the reload does not hold up the new one.
+    reload.abort();
+    farm.0.go_on.notify_one();
+    work.await.unwrap();
+    drop(lease);
+    fleet.started(LONG).await;
+    assert_eq!(farm.dials(), 2);
+    // Fewer at a time, and stopped when idle: without a new process.
+    let mut adjusted = farm.spec("a", era);
+    adjusted.identity.push('!');
+    (adjusted.concurrency, adjusted.idle_stop) = (Some(1), Some(Duration::from_secs(60)));
+    assert_eq!(fleet.reload(vec![adjusted]).await.kept, ["a"]);
+    let upstream = fleet.upstream("a").unwrap();
+    let held = upstream.lease().await.unwrap();
+    assert!(tokio::time::timeout(WINDOW, upstream.lease()).await.is_err(), "one at a time");
+    drop(held);
+    let mut events = fleet.events();
+    while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
+    assert_eq!((upstream.status().health, farm.dials()), (Health::Asleep, 2));
+    fleet.close("the test is over").await;
+}
+
 /// S0-28: a change that a server tells is fetched, kept and passed on.
 #[tokio::test(start_paused = true)]
 async fn s0_28_changes_reach_the_catalog_and_the_cache() {

@@ -43,6 +43,9 @@ impl Default for Options {
 /// How long a listing waits for upstreams that are starting, unless told otherwise.
 pub const WINDOW: Duration = Duration::from_millis(250);
 
+/// Why those end that a reload takes out.
+const CHANGED: &str = "the configuration changed";
+
 /// Events that nobody has read yet; who reads more slowly misses the oldest.
 const EVENTS: usize = 1024;
 
@@ -140,7 +143,7 @@ impl Fleet {
             events: broadcast::Sender::new(EVENTS),
             news: watch::Sender::new(0),
         });
-        let upstreams = specs.into_iter().map(|spec| Upstream::start(spec, &common)).collect();
+        let upstreams = specs.into_iter().map(|spec| Upstream::start(spec, &common, None)).collect();
         let (upstreams, leaving) = (Mutex::new(upstreams), Mutex::default());
         Self { shared: Arc::new(Shared { upstreams, leaving, common }) }
     }
@@ -228,13 +231,15 @@ impl Fleet {
                         same
                     }
                     Some(other) => {
+                        // Two processes of one server would be in each other's way: over ports, files and locks.
+                        let before = (other.spec.kind == "stdio").then(|| Arc::clone(&other));
                         leaving.push(other);
                         done.restarted.push(name);
-                        Upstream::start(spec, common)
+                        Upstream::start(spec, common, before)
                     }
                     None => {
                         done.added.push(name);
-                        Upstream::start(spec, common)
+                        Upstream::start(spec, common, None)
                     }
                 };
                 upstreams.push(next);
@@ -251,7 +256,7 @@ impl Fleet {
             common.tell(&name.as_str().into(), What::Removed);
         }
         common.stir();
-        close_all(&leaving, "the configuration changed").await;
+        close_all(&leaving, CHANGED).await;
         lock(&self.shared.leaving).retain(|one| !leaving.iter().any(|left| Arc::ptr_eq(one, left)));
         done
     }

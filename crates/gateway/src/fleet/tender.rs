@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use super::agenda::Agenda;
 use super::spec::{Credentials, Making};
 use super::upstream::{Progress, Upstream};
-use super::{WINDOW, What};
+use super::{CHANGED, WINDOW, What};
 use crate::cache::{Kept, Told};
 use crate::catalog::{Catalog, Kind, List, fetch};
 
@@ -25,6 +25,8 @@ use crate::catalog::{Catalog, Kind, List, fetch};
 pub(super) struct Tender {
     upstream: Arc<Upstream>,
     making: Making,
+    /// Who was reached under this name before, and must have ended.
+    before: Option<Arc<Upstream>>,
 }
 
 /// Lists on their way.
@@ -61,11 +63,18 @@ enum Step {
 }
 
 impl Tender {
-    pub(super) fn new(upstream: Arc<Upstream>, making: Making) -> Self {
-        Self { upstream, making }
+    pub(super) fn new(upstream: Arc<Upstream>, making: Making, before: Option<Arc<Upstream>>) -> Self {
+        Self { upstream, making, before }
     }
 
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
+        if let Some(before) = self.before.take() {
+            // Whoever asked for the change closes it too, unless they gave up.
+            tokio::select! {
+                () = before.close(CHANGED) => {}
+                () = self.upstream.left() => return,
+            }
+        }
         while self.is_wanted().await {
             let starting = Arc::clone(&self.upstream.common.starting);
             let permit = tokio::select! {
@@ -179,11 +188,10 @@ impl Tender {
 
     /// Waits until nobody has used it for as long as is allowed.
     async fn idle(&self) {
-        let Some(allowed) = self.upstream.spec.idle_stop else { return pending().await };
         loop {
             let until = {
                 let inner = self.upstream.lock();
-                (inner.leases == 0).then(|| inner.last_used + allowed)
+                inner.idle_stop.filter(|_| inner.leases == 0).map(|allowed| inner.last_used + allowed)
             };
             match until {
                 Some(until) if until <= Instant::now() => return,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use cardan_client::Managed;
 use cardan_proto::era::Revision;
@@ -26,7 +27,6 @@ pub struct Upstream {
     pub(super) name: Arc<str>,
     pub(super) spec: Spec,
     rules: Mutex<Arc<RuleSet>>,
-    permits: Option<Arc<Semaphore>>,
     /// The connection there is; none: it sleeps, or waits to be started.
     managed: watch::Sender<Option<Managed>>,
     pub(super) inner: Mutex<Inner>,
@@ -52,6 +52,10 @@ pub(super) struct Inner {
     pub(super) leases: usize,
     pub(super) last_used: Instant,
     pub(super) wanted: bool,
+    /// Stopped after so long without use; none: never.
+    pub(super) idle_stop: Option<Duration>,
+    /// Calls at a time, and places for them; none: as many as come.
+    places: Option<(usize, Arc<Semaphore>)>,
     pub(super) closing: bool,
     pub(super) progress: Progress,
     ups: u32,
@@ -72,7 +76,8 @@ pub(super) enum Progress {
 }
 
 impl Upstream {
-    pub(super) fn start(spec: Spec, common: &Arc<Common>) -> Arc<Self> {
+    /// Begins to run a server, after the end of `before` if there is one.
+    pub(super) fn start(spec: Spec, common: &Arc<Common>, before: Option<Arc<Self>>) -> Arc<Self> {
         let now = Instant::now();
         let cached = common.cache.as_ref().and_then(|cache| cache.load(&spec.digest));
         let inner = Inner {
@@ -85,6 +90,8 @@ impl Upstream {
             leases: 0,
             last_used: now,
             wanted: !spec.lazy,
+            idle_stop: spec.idle_stop,
+            places: spec.concurrency.map(places),
             closing: false,
             progress: Progress::Open,
             ups: 0,
@@ -95,7 +102,6 @@ impl Upstream {
         let upstream = Arc::new(Self {
             name: spec.name.as_str().into(),
             rules: Mutex::new(Arc::new(spec.rules.clone())),
-            permits: spec.concurrency.map(|max| Arc::new(Semaphore::new(max.max(1)))),
             managed: watch::Sender::new(None),
             inner: Mutex::new(inner),
             stir: Notify::new(),
@@ -106,7 +112,7 @@ impl Upstream {
             spec,
         });
         if let Ok(making) = upstream.spec.making.clone() {
-            let tender = Tender::new(Arc::clone(&upstream), making);
+            let tender = Tender::new(Arc::clone(&upstream), making, before);
             let task = tokio::spawn(tender.run());
             // Nobody else knows it yet, so both are free.
             let _ = upstream.abort.set(task.abort_handle());
@@ -155,10 +161,11 @@ impl Upstream {
                 () = self.left() => {}
             }
         };
-        let permit = match &self.permits {
+        let places = self.lock().places.clone();
+        let permit = match places {
             // The semaphore is never closed, so this waits and does not fail.
-            Some(permits) => tokio::select! {
-                permit = Arc::clone(permits).acquire_owned() => Some(permit.map_err(|_| Unavailable::Gone)?),
+            Some((_, places)) => tokio::select! {
+                permit = places.acquire_owned() => Some(permit.map_err(|_| Unavailable::Gone)?),
                 () = self.left() => return Err(Unavailable::Gone),
             },
             None => None,
@@ -226,6 +233,15 @@ impl Upstream {
     /// Takes over what can change while it runs.
     pub(super) fn adjust(&self, spec: Spec) {
         *lock(&self.rules) = Arc::new(spec.rules);
+        let mut inner = self.lock();
+        inner.idle_stop = spec.idle_stop;
+        if inner.places.as_ref().map(|(max, _)| *max) != spec.concurrency {
+            // Calls that run have their places among the old ones, and finish there.
+            inner.places = spec.concurrency.map(places);
+        }
+        inner.wanted |= !spec.lazy && spec.making.is_ok();
+        drop(inner);
+        self.stir.notify_one();
     }
 
     pub(super) async fn close(&self, reason: &'static str) {
@@ -324,6 +340,10 @@ impl Upstream {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
+}
+
+fn places(max: usize) -> (usize, Arc<Semaphore>) {
+    (max, Arc::new(Semaphore::new(max.max(1))))
 }
 
 /// Counted as someone who uses an upstream, while it lives.
