@@ -12,7 +12,7 @@ fn outputs(name: &str, text: &str) -> String {
         Ok(file) => file,
         Err(problem) => return format!("{problem} {problem:?}"),
     };
-    let config = Config { servers: file.servers.clone(), ..Config::default() };
+    let config = Config { servers: file.servers.clone(), inputs: file.inputs.clone(), ..Config::default() };
     let mut out = format!("{file:?} {config:?} {:?}", file.root());
     for problem in &file.problems {
         out += &format!("{problem} {problem:?}");
@@ -64,6 +64,21 @@ proptest! {
             let out = outputs(name, &text);
             prop_assert!(!out.contains("canary"), "{} shows it: {}\n{}", name, text, out);
         }
+    }
+}
+
+/// What stands in for an answer is as secret as the answer.
+#[test]
+fn defaults_of_inputs_are_hidden() {
+    let json = r#"{"inputs": [{"id": "key", "type": "promptString", "default": "canary-1"}],
+        "servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}"#;
+    let toml =
+        "[inputs.key]\ndefault = 'canary-1'\n[servers.a]\ncommand = 'x'\nenv = { K = '${input:key}' }\n";
+    for (name, text) in [(".vscode/mcp.json", json), ("cardan.toml", toml)] {
+        let file = File::parse(Path::new(name), text, None).unwrap();
+        assert_eq!(file.inputs[0].default.as_deref(), Some("canary-1"), "{name}");
+        let out = outputs(name, text);
+        assert!(!out.contains("canary") && out.contains("key"), "{name}: {out}");
     }
 }
 

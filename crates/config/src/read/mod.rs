@@ -39,7 +39,7 @@ pub struct File {
 }
 
 /// What the user is asked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Input {
     /// As placeholders name it.
     pub id: String,
@@ -51,6 +51,19 @@ pub struct Input {
     pub default: Option<String>,
     /// All that was said about it, kept for writing it back.
     pub node: Node,
+}
+
+/// What stands in for an answer may be a secret.
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("id", &self.id)
+            .field("description", &self.description)
+            .field("password", &self.password)
+            .field("default", &self.default.as_ref().map(|_| "hidden"))
+            .field("node", &self.node)
+            .finish()
+    }
 }
 
 /// The top-level keys of `cardan.toml`.
