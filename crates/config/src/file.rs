@@ -41,8 +41,16 @@ fn create(path: &Path, text: &str) -> io::Result<Saved> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    write_new(path, text)?;
-    Ok(Saved::New)
+    // A link is made only where nothing is, and what it leads to is whole already.
+    let draft = sibling(path, &format!(".cardan-{}", std::process::id()));
+    let linked = write_new(&draft, text).and_then(|()| fs::hard_link(&draft, path));
+    let _ = fs::remove_file(&draft);
+    match linked {
+        Ok(()) => Ok(Saved::New),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Not every file system has links.
+        Err(_) => write_new(path, text).map(|()| Saved::New),
+    }
 }
 
 fn back_up(path: &Path, text: &str, permissions: &fs::Permissions) -> io::Result<PathBuf> {

@@ -56,8 +56,10 @@ pub(crate) fn shell(line: &str, env: &[(&str, &str)]) -> Result<Secret, String> 
 /// How it ended. A command may close its output and go on; it is not waited for longer than for its output.
 fn ended(child: &mut Child, until: Instant) -> Option<ExitStatus> {
     loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
+        if has_ended(child) {
+            // What it left behind ends with it. It is not reaped before, so that the group is still its own.
+            end_group(child);
+            return child.wait().ok();
         }
         if Instant::now() >= until {
             end(child);
@@ -71,11 +73,50 @@ fn ended(child: &mut Child, until: Instant) -> Option<ExitStatus> {
 const STEP: Duration = Duration::from_millis(5);
 
 fn end(child: &mut Child) {
-    #[cfg(unix)]
-    let _ = rustix::process::kill_process_group(
-        rustix::process::Pid::from_child(child),
-        rustix::process::Signal::KILL,
-    );
+    end_group(child);
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(unix)]
+fn has_ended(child: &Child) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
+}
+
+#[cfg(not(unix))]
+fn has_ended(child: &mut Child) -> bool {
+    matches!(child.try_wait(), Ok(Some(_)))
+}
+
+#[cfg(unix)]
+fn end_group(child: &Child) {
+    let group = rustix::process::Pid::from_child(child);
+    // Nobody left in it is as good.
+    let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+}
+
+#[cfg(not(unix))]
+fn end_group(_: &Child) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Does a process run? One that nobody has reaped does not.
+    fn runs(pid: &str) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_ends_with_it() {
+        let printed = shell("sleep 1000 >/dev/null 2>&1 & echo $!", &[]).expect("it prints a number");
+        let until = Instant::now() + Duration::from_secs(60);
+        while runs(printed.expose()) {
+            assert!(Instant::now() < until, "it still runs");
+            thread::yield_now();
+        }
+    }
 }
