@@ -9,7 +9,6 @@
 //! Not here: what a gateway does with its tables, and how a server is reached.
 
 pub mod closest;
-pub mod diff;
 pub mod digest;
 mod dotenv;
 pub mod edit;

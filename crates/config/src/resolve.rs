@@ -288,7 +288,7 @@ impl Work<'_> {
                 Commands::Refuse => {
                     return Err(self
                         .problem(field, "a command would have to be run for this value".to_owned())
-                        .next("trust the file first, or put the value into a variable"));
+                        .next("commands are not run yet, so put the value into a variable or a file"));
                 }
                 Commands::Run => run::shell(line, &[]).map_err(|why| self.problem(field, why))?,
             },

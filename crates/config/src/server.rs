@@ -86,7 +86,7 @@ pub struct Remote {
 /// What can be said for one server, or for all under `[defaults]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Longest wait for the server to be ready; zero waits for ever.
+    /// Longest wait for the server to be ready; zero waits for an hour.
     pub start_timeout: Option<Duration>,
     /// Longest wait for an answer; zero waits for ever.
     pub call_timeout: Option<Duration>,

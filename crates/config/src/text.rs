@@ -26,7 +26,7 @@ pub enum Part {
     Input(String),
     /// The contents of a file.
     File(String),
-    /// What a command prints. Never run unless the user trusts the file.
+    /// What a command prints. Run only where whoever expands it says so.
     Command(String),
     /// A place on this machine.
     Place(Place),
