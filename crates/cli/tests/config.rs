@@ -96,6 +96,21 @@ fn servers_are_added_listed_explained_and_removed() {
     assert!(world.project().join("cardan.toml.bak.1").is_file(), "older backups stay");
 }
 
+/// What is kept and not enforced is called so.
+#[test]
+fn isolation_is_said_not_to_be_enforced() {
+    let world = World::new("isolation");
+    let isolated = "isolation = { network = \"none\" }";
+    world.put(
+        "project/cardan.toml",
+        &format!("[servers.a]\ncommand = \"x\"\n{isolated}\n[servers.b]\ncommand = \"x\"\n"),
+    );
+    let explained = world.config(&["explain", "a", "--json"]).exits(0).json();
+    assert_eq!(explained["not_enforced"][0], "isolation");
+    let explained = world.config(&["explain", "b", "--json"]).exits(0).json();
+    assert!(explained.get("not_enforced").is_none());
+}
+
 #[test]
 fn literal_secrets_are_warned_of_and_never_shown() {
     let world = World::new("secret");

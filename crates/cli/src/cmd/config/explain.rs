@@ -43,6 +43,10 @@ fn of_server(server: &Server, config: &Config) -> Node {
     if !variables.is_empty() {
         entries.push(Entry::new("variables", Node::new(Value::Table(variables))));
     }
+    if server.isolation.is_some() {
+        // Whoever wrote it must not believe that the process is locked in.
+        entries.push(Entry::new("not_enforced", Node::texts(["isolation".to_owned()])));
+    }
     Node::new(Value::Table(entries))
 }
 
