@@ -13,9 +13,18 @@ const IDLE: &str = "9000";
 const IDLE_CPU: f64 = 10_000.0;
 
 pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
-    let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
-    let floor = format!("{} hyper {{addr}} typed", harness.program("limit-http"));
     let program = example("echo_http", "http")?;
+    let mut figures = match Harness::find()? {
+        Some(harness) => harnessed(&harness, &program)?,
+        None => Vec::new(),
+    };
+    figures.extend(transports::figures(&program)?);
+    Ok(figures)
+}
+
+/// What takes the harness to measure.
+fn harnessed(harness: &Harness, program: &str) -> anyhow::Result<Vec<Figure>> {
+    let floor = format!("{} hyper {{addr}} typed", harness.program("limit-http"));
     let echo = format!("{program} {{addr}}");
     let mut figures = Vec::new();
     for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
@@ -23,7 +32,7 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
         let what = format!("HTTP echo of 64 B, {revision}");
         figures.push(Figure::new(format!("{what}: instructions"), instructions, "", Some(60_000.0)));
         figures.push(Figure::new(format!("{what}: allocations"), allocations, "", Some(35.0)));
-        figures.extend(ratios(&harness, &what, revision, &echo, &floor)?);
+        figures.extend(ratios(harness, &what, revision, &echo, &floor)?);
     }
     let idle = ["--transport", "http", "--scenario", "idle", "--sessions", IDLE, "--seconds", "5"];
     let idle = harness.load(&echo, &idle)?;
@@ -37,7 +46,6 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
     // A comment to each stream every fifteen seconds, which is a write to each socket: 600 of them per second.
     let cpu = field(&idle, "idle_cpu_us_per_s")?;
     figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(IDLE_CPU)));
-    figures.extend(transports::figures(&program)?);
     Ok(figures)
 }
 

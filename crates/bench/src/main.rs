@@ -54,6 +54,7 @@ fn main() -> anyhow::Result<ExitCode> {
         "calls" => return counted(),
         _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, soak"),
     };
+    anyhow::ensure!(!figures.is_empty(), "nothing was measured, see above for what is missing");
     println!("| figure | value | budget | |");
     println!("|---|--:|--:|---|");
     for figure in &figures {
