@@ -21,6 +21,9 @@ use tokio::task::JoinHandle;
 /// Nothing here takes this long; what does has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
+/// More than the buffers of two sockets, and less than a client takes.
+const MUCH: usize = 12 << 20;
+
 pub(crate) async fn within<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
 }
@@ -66,6 +69,7 @@ impl Rig {
                     args.name
                 }
             })
+            .tool("much", "says more than sockets hold", async || "x".repeat(MUCH))
             .tool("held", "tells that it began, and waits", move |cx: Cx| {
                 let go = Arc::clone(&hold);
                 async move {
