@@ -320,7 +320,7 @@ first"#;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s2_40_closing_while_connecting_leaves_no_process() {
     let _turn = TURN.lock().await;
-    let children = Children::new("mute", "read -r line; echo 1 >> \"$RAN\"; sleep 1000");
+    let children = Children::new("mute", "read -r line; echo 1 >> \"$RAN\"; exec sleep 1000");
     let managed = children.start(eager());
     within("the child's first line", async {
         while children.ran().is_empty() {
