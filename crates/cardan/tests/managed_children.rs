@@ -1,6 +1,6 @@
 //! Connections to real children that are kept while the children are killed, stopped, and misbehave.
 //!
-//! `CARDAN_KILLS` says how often the child under load is killed; 100 times, unless told otherwise.
+//! `CARDAN_KILLS` says how often the child under load is killed; 1,000 times, unless told otherwise.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
@@ -171,7 +171,7 @@ enum Fate {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_kills_under_load_harm_no_call() {
     let _turn = TURN.lock().await;
-    let kills = std::env::var("CARDAN_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100);
+    let kills = std::env::var("CARDAN_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1000);
     let children = Children::new("kills", "serve");
     let managed = children.start(eager());
     within("ready", managed.ready(PATIENCE)).await.unwrap();
