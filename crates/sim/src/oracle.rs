@@ -250,8 +250,14 @@ impl Oracle {
                 let Some(id) = call.id.as_number() else {
                     return self.fail(|| format!("{who:?} gave a call the id {}", call.id));
                 };
-                let nonce = call.params.raw().and_then(|raw| nonce_in(raw));
+                let raw = call.params.raw();
+                let nonce = raw.and_then(|raw| nonce_in(raw));
                 self.hear(who, nonce.map(Ticket), now);
+                // The next round of a call without a nonce: the server spoke, and whose it is nobody can tell.
+                let next = |raw: &[u8]| memchr::memmem::find(raw, b"\"requestState\":").is_some();
+                if nonce.is_none() && raw.is_some_and(|raw| next(raw)) {
+                    self.books(who).unasked = now;
+                }
                 let sent = Sent { method: call.method.clone(), cancelled: false };
                 if self.books(who).sent_ids.insert(id, sent).is_some() {
                     self.fail(|| format!("{who:?} gave the id {id} twice"));
