@@ -9,28 +9,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{CARDAN, Serving, cardan, peer};
+use common::{CARDAN, CHECKS, Serving, cardan, peer};
 use serde_json::Value;
-
-/// Checks that every client must pass through a bridge, as it does without one.
-const CHECKS: [&str; 16] = [
-    "connect",
-    "list",
-    "call",
-    "structured",
-    "tool_error",
-    "unknown_tool",
-    "progress",
-    "cancel",
-    "elicit",
-    "sample",
-    "roots",
-    "read",
-    "prompt",
-    "complete",
-    "log",
-    "changed",
-];
 
 /// Runs one client against what `words` name, and checks what it reports.
 fn passes(client: &str, era: Option<&str>, words: &[&str]) {

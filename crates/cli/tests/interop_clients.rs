@@ -8,7 +8,7 @@ mod common;
 #[path = "../../endpoint/tests/faults/proxy.rs"]
 mod proxy;
 
-use common::{CARDAN, Serving, peer};
+use common::{CARDAN, CHECKS, Serving, peer};
 use proxy::{Pace, Proxy};
 use serde_json::Value;
 
@@ -27,26 +27,6 @@ enum Network {
     /// It passes on one byte at a time.
     Dribbling,
 }
-
-/// Checks that every client must pass in every era it speaks; `ping` exists in the legacy era only.
-const CHECKS: [&str; 16] = [
-    "connect",
-    "list",
-    "call",
-    "structured",
-    "tool_error",
-    "unknown_tool",
-    "progress",
-    "cancel",
-    "elicit",
-    "sample",
-    "roots",
-    "read",
-    "prompt",
-    "complete",
-    "log",
-    "changed",
-];
 
 /// Runs one client against our demo and tells what it reported, by check.
 fn report(client: &str, era: Option<&str>, over: Over, network: Network) -> Option<Vec<Value>> {

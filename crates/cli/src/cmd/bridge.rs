@@ -1,6 +1,5 @@
 //! `cardan bridge`: one server behind another transport, for clients of every revision.
 
-use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use cardan_client::{Client, Way, way};
@@ -8,17 +7,15 @@ use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::Cause;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
-use cardan_transport::{socket, stdio};
+use cardan_transport::socket;
 
-use super::none_left;
+use super::{none_left, pipes};
 use crate::args::{BridgeArgs, EraName};
 use crate::cmd::greeting::{Served, greeting};
 use crate::cmd::serve;
 use crate::connect::Door;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{clean, tell};
 use crate::stop::Stop;
@@ -45,7 +42,14 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     };
     if stdio {
         let Some(relay) = meet(making, behind, Limits::DEFAULT, &mut stop).await? else { return Ok(()) };
-        let served = over_stdio(&relay, &mut stop).await;
+        let served = pipes::serve(
+            &Limits::DEFAULT,
+            HINT,
+            &mut stop,
+            |link| relay.serve(link),
+            || relay.close("asked to stop"),
+        )
+        .await;
         relay.end("the client has left").await;
         return served;
     }
@@ -70,32 +74,6 @@ async fn meet(
     tokio::select! {
         met = Relay::start(making, options) => Ok(Some(met?)),
         () = stop.wait() => Ok(None),
-    }
-}
-
-/// Serves until stdin ends or a signal comes; then what runs may still finish.
-async fn over_stdio(relay: &Relay, stop: &mut Stop) -> Result<(), Failure> {
-    let link = stdio::open(&Limits::DEFAULT)
-        .map_err(|error| Failure::new(Exit::Unreachable, format!("cannot use stdin and stdout: {error}")))?;
-    if io::stdin().is_terminal() {
-        tell(HINT);
-    }
-    let mut serving = std::pin::pin!(relay.serve(link));
-    let cause = tokio::select! {
-        cause = &mut serving => cause,
-        () = stop.wait() => {
-            relay.close("asked to stop");
-            tokio::select! {
-                cause = &mut serving => cause,
-                // Asked twice: what runs is left alone.
-                () = stop.wait() => return Ok(()),
-            }
-        }
-    };
-    match cause {
-        // Whoever started us may leave without reading the rest.
-        Cause::ClosedByPeer | Cause::ClosedByUs(_) | Cause::Io(_) => Ok(()),
-        other => Err(Failure::new(Exit::Violation, other.to_string())),
     }
 }
 

@@ -1,17 +1,13 @@
 //! `cardan demo`: the built-in server over stdio or a socket.
 
-use std::io::{self, IsTerminal as _};
-
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::Cause;
 use cardan_server::Server;
 use cardan_transport::socket::{Listener, Reach, SocketError};
-use cardan_transport::stdio;
 use tokio::task::JoinSet;
 
+use super::pipes;
 use crate::args::DemoArgs;
 use crate::demo;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::stop::Stop;
@@ -37,35 +33,18 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             tell(&format!("listening on tcp://{}", listener.tcp_address().unwrap_or(address)));
             listener
         }
-        (None, None) => return over_stdio(&server, &mut stop).await,
-    };
-    over_sockets(&server, &listener, &mut stop).await
-}
-
-/// Serves until stdin ends or a signal comes; then what runs may still finish.
-async fn over_stdio(server: &Server, stop: &mut Stop) -> Result<(), Failure> {
-    let link = stdio::open(server.limits())
-        .map_err(|error| Failure::new(Exit::Unreachable, format!("cannot use stdin and stdout: {error}")))?;
-    if io::stdin().is_terminal() {
-        tell(HINT);
-    }
-    let mut serving = std::pin::pin!(server.serve(link));
-    let cause = tokio::select! {
-        cause = &mut serving => cause,
-        () = stop.wait() => {
-            server.close("asked to stop");
-            tokio::select! {
-                cause = &mut serving => cause,
-                // Asked twice: what runs is left alone.
-                () = stop.wait() => return Ok(()),
-            }
+        (None, None) => {
+            return pipes::serve(
+                server.limits(),
+                HINT,
+                &mut stop,
+                |link| server.serve(link),
+                || server.close("asked to stop"),
+            )
+            .await;
         }
     };
-    match cause {
-        // Whoever started us may leave without reading the rest.
-        Cause::ClosedByPeer | Cause::ClosedByUs(_) | Cause::Io(_) => Ok(()),
-        other => Err(Failure::new(Exit::Violation, other.to_string())),
-    }
+    over_sockets(&server, &listener, &mut stop).await
 }
 
 async fn over_sockets(server: &Server, listener: &Listener, stop: &mut Stop) -> Result<(), Failure> {

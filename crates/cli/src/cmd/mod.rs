@@ -7,6 +7,7 @@ pub(crate) mod demo;
 mod greeting;
 pub(crate) mod info;
 pub(crate) mod list;
+mod pipes;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod serve;

@@ -223,6 +223,26 @@ impl Raw {
     }
 }
 
+/// Checks that every client must pass in every era it speaks; `ping` exists in the legacy era only.
+pub(crate) const CHECKS: [&str; 16] = [
+    "connect",
+    "list",
+    "call",
+    "structured",
+    "tool_error",
+    "unknown_tool",
+    "progress",
+    "cancel",
+    "elicit",
+    "sample",
+    "roots",
+    "read",
+    "prompt",
+    "complete",
+    "log",
+    "changed",
+];
+
 /// A directory of one test's own.
 pub(crate) struct Scratch(PathBuf);
 
