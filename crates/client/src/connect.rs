@@ -1,6 +1,7 @@
 //! From a way to reach a server to a client that is ready: make the link, settle the era.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -132,15 +133,13 @@ impl Connector {
         L: Link + Unpin,
         D: AsyncFnMut() -> Result<L, E>,
     {
-        let choice = self.remembered();
-        let link = self.dialled(dial()).await?;
-        let failure = match self.open(link, choice).await {
-            Ok(client) => return Ok(client),
-            Err(failure) => failure,
-        };
-        let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
-        let link = self.dialled(dial()).await?;
-        self.open(link, again).await.map_err(Into::into)
+        match self.first(self.dialled(dial()).await?).await? {
+            ControlFlow::Break(client) => Ok(client),
+            ControlFlow::Continue(again) => {
+                let link = self.dialled(dial()).await?;
+                self.open(link, again).await.map_err(Into::into)
+            }
+        }
     }
 
     /// The same for a `dial` whose futures borrow nothing, so that the whole can be sent between threads.
@@ -149,15 +148,25 @@ impl Connector {
         L: Link + Unpin,
         F: Future<Output = Result<L, E>>,
     {
+        match self.first(self.dialled(dial()).await?).await? {
+            ControlFlow::Break(client) => Ok(client),
+            ControlFlow::Continue(again) => {
+                let link = self.dialled(dial()).await?;
+                self.open(link, again).await.map_err(Into::into)
+            }
+        }
+    }
+
+    /// Opens a session over the first link, or tells how to open one over a second.
+    async fn first<L: Link + Unpin>(&self, link: L) -> Result<ControlFlow<Client, EraChoice>, Failure> {
         let choice = self.remembered();
-        let link = self.dialled(dial()).await?;
-        let failure = match self.open(link, choice).await {
-            Ok(client) => return Ok(client),
-            Err(failure) => failure,
-        };
-        let Some(again) = self.second(choice, &failure) else { return Err(failure.into()) };
-        let link = self.dialled(dial()).await?;
-        self.open(link, again).await.map_err(Into::into)
+        match self.open(link, choice).await {
+            Ok(client) => Ok(ControlFlow::Break(client)),
+            Err(failure) => match self.second(choice, &failure) {
+                Some(again) => Ok(ControlFlow::Continue(again)),
+                None => Err(failure),
+            },
+        }
     }
 
     /// Makes a link, unless nobody wants it any more.
