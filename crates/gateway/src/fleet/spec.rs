@@ -57,31 +57,24 @@ impl Spec {
         making: Making,
     ) -> Self {
         let digest = digest.into();
-        Self {
-            name: name.into(),
-            kind,
-            identity: digest.clone(),
-            digest,
-            making: Ok(making),
-            lazy: false,
-            idle_stop: None,
-            concurrency: None,
-            rules: RuleSet::default(),
-            secrets: Redactor::default(),
-            credentials: Credentials::default(),
-        }
+        let identity = digest.clone();
+        Self { kind, digest, ..Self::bare(name.into(), identity, Ok(making)) }
     }
 
     /// A server that is listed only to say what is wrong with it.
     #[must_use]
     pub fn broken(name: impl Into<String>, problem: impl Into<Arc<str>>) -> Self {
         let problem = problem.into();
+        Self::bare(name.into(), problem.to_string(), Err(problem))
+    }
+
+    fn bare(name: String, identity: String, making: Result<Making, Arc<str>>) -> Self {
         Self {
-            name: name.into(),
+            name,
             kind: "?",
             digest: String::new(),
-            identity: problem.to_string(),
-            making: Err(problem),
+            identity,
+            making,
             lazy: false,
             idle_stop: None,
             concurrency: None,
