@@ -14,12 +14,13 @@ use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_runtime::service::Host;
+use cardan_runtime::service::{Host, Service};
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 
 use crate::body::Body;
 use crate::events::{self, Streams};
+use crate::hub::Posted;
 use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
 use crate::legacy;
 use crate::options::{Options, Paths, Replies, Verify};
@@ -171,84 +172,106 @@ where
     B: http_body::Body<Data = Bytes>,
 {
     let length = body.size_hint().exact();
-    let (admission, principal) = match admit(&parts, length, shared) {
-        Ok(admitted) => admitted,
+    let (accepts, principal) = match admit(&parts, length, shared) {
+        Ok((Admission::Post { accepts, .. }, principal)) => (accepts, principal),
+        Ok((Admission::Push { last_event_id, .. }, principal)) => {
+            let last = last_event_id.map(str::to_owned);
+            return legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref());
+        }
+        Ok((Admission::End { .. }, principal)) => {
+            return legacy::end(shared, parts.headers, principal.as_ref());
+        }
         Err(refusal) => return Answer::on(parts.headers).refusal(refusal),
     };
-    match admission {
-        Admission::Push { last_event_id, .. } => {
-            let last = last_event_id.map(str::to_owned);
-            legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref())
+    let limits = &shared.host.config(None).limits;
+    let body = match read_body(body, limits).await {
+        Ok(body) => body,
+        Err(unread) => {
+            let (status, why) = unread.status();
+            return Answer::on(parts.headers).bad(status, why);
         }
-        Admission::End { .. } => legacy::end(shared, parts.headers, principal.as_ref()),
-        Admission::Post { accepts, .. } => {
-            let body = match read_body(body, &shared.host.config(None).limits).await {
-                Ok(body) => body,
-                Err(unread) => {
-                    let (status, why) = unread.status();
-                    return Answer::on(parts.headers).bad(status, why);
-                }
-            };
-            post(shared, parts, &body, shared.replies.choose(accepts), principal).await
+    };
+    match post(shared, parts.headers, &body, shared.replies.choose(accepts), principal) {
+        Posting::Answered(response) => response,
+        Posting::Legacy(posted, answer, accepts) => legacy::reply(posted, answer, accepts, limits).await,
+        Posting::Modern(exchange, answer, accepts) => exchange.answer(answer, accepts).await,
+        Posting::Note(exchange, answer) => {
+            exchange.note().await;
+            answer.status(StatusCode::ACCEPTED)
         }
     }
 }
 
-async fn post<H: Host>(
+/// What a POST has led to, as a value: futures within futures would hold, and move, everything once per level.
+pub(crate) enum Posting<S: Service> {
+    /// All is said.
+    Answered(Response<Body>),
+    /// A reply is to come from a legacy session.
+    Legacy(Posted<S>, Answer, Accepts),
+    /// A reply is to come from a session of its own.
+    Modern(Exchange<S>, Answer, Accepts),
+    /// A note has yet to take effect.
+    Note(Exchange<S>, Answer),
+}
+
+fn post<H: Host>(
     shared: &Shared<H>,
-    parts: Parts,
+    headers: HeaderMap,
     body: &Bytes,
     accepts: Accepts,
     principal: Option<Arc<str>>,
-) -> Response<Body> {
-    let session = headers::session(&parts.headers);
-    match understand(body, &parts.headers, session, shared) {
-        Ok(Meaning::Legacy(decoded)) => {
-            legacy::post(shared, parts.headers, decoded, accepts, principal).await
-        }
-        Ok(Meaning::Modern(decoded)) => modern(shared, parts, decoded, accepts, principal).await,
-        Err(Meaningless::Refused(refusal)) => Answer::on(parts.headers).refusal(refusal),
-        Err(Meaningless::Undecided(why)) => undecided(shared, parts, body, why),
+) -> Posting<H::Service> {
+    let session = headers::session(&headers);
+    match understand(body, &headers, session, shared) {
+        Ok(Meaning::Legacy(decoded)) => legacy::post(shared, headers, decoded, accepts, principal),
+        Ok(Meaning::Modern(decoded)) => modern(shared, headers, decoded, accepts, principal.as_ref()),
+        Err(Meaningless::Refused(refusal)) => Posting::Answered(Answer::on(headers).refusal(refusal)),
+        Err(Meaningless::Undecided(why)) => Posting::Answered(undecided(shared, headers, body, why)),
     }
 }
 
-async fn modern<H: Host>(
+fn modern<H: Host>(
     shared: &Shared<H>,
-    parts: Parts,
+    headers: HeaderMap,
     decoded: Decoded,
     accepts: Accepts,
-    principal: Option<Arc<str>>,
-) -> Response<Body> {
-    let service = shared.service(principal.as_ref());
+    principal: Option<&Arc<str>>,
+) -> Posting<H::Service> {
+    let service = shared.service(principal);
     let call = match &decoded {
         Decoded::One(Ok(Envelope::Call(call)), _) => call,
         // A session beside modern marks is ignored, so the reply answers no call of ours.
         Decoded::One(Ok(Envelope::Reply(_)), _) => {
-            return Answer::on(parts.headers)
-                .bad(StatusCode::BAD_REQUEST, "a reply was posted, but modern servers make no calls");
+            let why = "a reply was posted, but modern servers make no calls";
+            return Posting::Answered(Answer::on(headers).bad(StatusCode::BAD_REQUEST, why));
         }
         // What is neither is a note: batches were refused.
         _ => {
-            Exchange::new(decoded, &shared.host, service, principal.as_ref()).note().await;
-            return Answer::on(parts.headers).status(StatusCode::ACCEPTED);
+            let exchange = Exchange::new(decoded, &shared.host, service, principal);
+            return Posting::Note(exchange, Answer::on(headers));
         }
     };
-    if let Err(refusal) = agreed(call, &parts.headers, shared) {
+    if let Err(refusal) = agreed(call, &headers, shared) {
         let id = Some(call.id.clone());
-        return Answer::on(parts.headers)
-            .disagreement(id, &refusal, |requested| unsupported(requested, shared.host.config(None)));
+        let unsupported = |requested: &str| unsupported(requested, shared.host.config(None));
+        return Posting::Answered(Answer::on(headers).disagreement(id, &refusal, unsupported));
     }
     if call.method == Method::SubscriptionsListen && !accepts.event_stream {
         // It is told as events or not at all.
-        return Answer::on(parts.headers)
-            .bad(StatusCode::NOT_ACCEPTABLE, "accept must admit text/event-stream to listen");
+        let why = "accept must admit text/event-stream to listen";
+        return Posting::Answered(Answer::on(headers).bad(StatusCode::NOT_ACCEPTABLE, why));
     }
-    let answer = Answer::on(parts.headers);
-    Exchange::new(decoded, &shared.host, service, principal.as_ref()).answer(answer, accepts).await
+    let exchange = Exchange::new(decoded, &shared.host, service, principal);
+    Posting::Modern(exchange, Answer::on(headers), accepts)
 }
 
 /// A POST that no era serves. The fault tells what would be served.
-fn undecided<H: Host>(shared: &Shared<H>, parts: Parts, body: &Bytes, why: Undecided) -> Response<Body> {
+fn undecided<H: Host>(
+    shared: &Shared<H>,
+    headers: HeaderMap,
+    body: &Bytes,
+    why: Undecided,
+) -> Response<Body> {
     let config = shared.host.config(None);
     let id = match cardan_proto::jsonrpc::envelope::decode(body, config.strictness, &config.limits) {
         Decoded::One(Ok(Envelope::Call(call)), _) => Some(call.id),
@@ -261,7 +284,7 @@ fn undecided<H: Host>(shared: &Shared<H>, parts: Parts, body: &Bytes, why: Undec
         }
         Undecided::Unmarked => Fault::new(why.code(), why.to_string()),
     };
-    Answer::on(parts.headers).fault(why.status(), id, fault)
+    Answer::on(headers).fault(why.status(), id, fault)
 }
 
 impl<H: Host> Clone for Endpoint<H> {

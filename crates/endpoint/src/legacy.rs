@@ -14,7 +14,7 @@ use cardan_runtime::service::Host;
 use http::{HeaderMap, Response, StatusCode};
 
 use crate::body::Body;
-use crate::endpoint::Shared;
+use crate::endpoint::{Posting, Shared};
 use crate::hub::{Hub, NotTaken, Posted};
 use crate::ingress::legacy_version;
 use crate::lanes::{First, Form};
@@ -23,68 +23,71 @@ use crate::reply::Answer;
 use crate::sessions::SessionId;
 
 /// Answers a legacy POST.
-pub(crate) async fn post<H: Host>(
+pub(crate) fn post<H: Host>(
     shared: &Shared<H>,
     headers: HeaderMap,
     decoded: Decoded,
     accepts: Accepts,
     principal: Option<Arc<str>>,
-) -> Response<Body> {
+) -> Posting<H::Service> {
     if is_initialize(&decoded) {
-        return open(shared, Answer::on(headers), decoded, accepts, principal).await;
+        return open(shared, Answer::on(headers), decoded, accepts, principal);
     }
     let found = find(shared, &headers, principal.as_ref());
     let answer = Answer::on(headers);
     let (_, hub) = match found {
         Ok(found) => found,
-        Err(missing) => return missing.answer(answer),
+        Err(missing) => return Posting::Answered(missing.answer(answer)),
     };
     let batches = hub.revision().is_some_and(|revision| gates(revision).batches);
     if !batches && matches!(decoded, Decoded::Batch(_)) {
-        return answer.bad(StatusCode::BAD_REQUEST, "the body is a batch, post one message at a time");
+        let why = "the body is a batch, post one message at a time";
+        return Posting::Answered(answer.bad(StatusCode::BAD_REQUEST, why));
     }
     hub.heard_of();
     if !wants_reply(&decoded) {
-        return match hub.tell(decoded) {
+        return Posting::Answered(match hub.tell(decoded) {
             Ok(()) => answer.status(StatusCode::ACCEPTED),
             Err(_) => Missing::Unknown.answer(answer),
-        };
+        });
     }
     match hub.post(decoded, form(accepts)) {
-        Ok(posted) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
-        Err(NotTaken::Over) => Missing::Unknown.answer(answer),
+        Ok(posted) => Posting::Legacy(posted, answer, accepts),
+        Err(NotTaken::Over) => Posting::Answered(Missing::Unknown.answer(answer)),
         Err(NotTaken::TooMany) => {
-            answer.busy(StatusCode::TOO_MANY_REQUESTS, "too many open calls in this session")
+            let why = "too many open calls in this session";
+            Posting::Answered(answer.busy(StatusCode::TOO_MANY_REQUESTS, why))
         }
     }
 }
 
 /// `initialize`: a session is made for it, and kept if the handshake succeeds.
-async fn open<H: Host>(
+fn open<H: Host>(
     shared: &Shared<H>,
     answer: Answer,
     decoded: Decoded,
     accepts: Accepts,
     principal: Option<Arc<str>>,
-) -> Response<Body> {
+) -> Posting<H::Service> {
     let (hub, peer) = Hub::new(&shared.host, principal.clone());
     let Ok(posted) = hub.post(decoded, form(accepts)) else {
-        return answer.status(StatusCode::INTERNAL_SERVER_ERROR);
+        return Posting::Answered(answer.status(StatusCode::INTERNAL_SERVER_ERROR));
     };
     let answer = if hub.revision().is_some() {
         let Some(id) = shared.sessions.insert(hub) else {
-            return answer.busy(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
+            let busy = answer.busy(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
+            return Posting::Answered(busy);
         };
         shared.host.joined(peer, principal.as_ref());
         answer.session(id.header())
     } else {
         answer
     };
-    reply(posted, answer, accepts, &shared.host.config(None).limits).await
+    Posting::Legacy(posted, answer, accepts)
 }
 
 /// Waits for the first thing there is to say. The reply alone is said as it is, all else as events.
-async fn reply<S: cardan_runtime::service::Service>(
+pub(crate) async fn reply<S: cardan_runtime::service::Service>(
     posted: Posted<S>,
     answer: Answer,
     accepts: Accepts,

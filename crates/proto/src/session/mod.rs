@@ -53,6 +53,9 @@ use crate::jsonrpc::envelope::{self, Decoded, Envelope, Shape, Violation};
 use crate::jsonrpc::id::CallId;
 use crate::moment::Moment;
 
+/// What a turn usually has to say: room for it is made once, and is small enough for any allocator's quick path.
+const TURN: usize = 3;
+
 /// Protocol state for one peer.
 #[derive(Debug)]
 pub struct Session {
@@ -124,7 +127,7 @@ impl Session {
             heard: Heard::default(),
             log_level: None,
             logs: LogPace::default(),
-            out: VecDeque::new(),
+            out: VecDeque::with_capacity(TURN),
             findings: Findings::default(),
             quirks: Tally::default(),
             frames: 0,

@@ -109,6 +109,10 @@ impl Inbound {
 
     pub(super) fn insert(&mut self, running: Running) -> CallKey {
         let index = self.free.pop().unwrap_or_else(|| {
+            if self.slots.is_empty() {
+                // Many sessions serve one call in all their life; room for four would be the default.
+                self.slots.reserve_exact(1);
+            }
             self.slots.push(Slot { generation: 0, running: None });
             (self.slots.len() - 1) as u32
         });
