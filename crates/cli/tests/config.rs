@@ -183,6 +183,74 @@ fn inputs_are_declared_or_missed() {
     world.config(&export).exits(0).tells(&["`a` asks for `key`, which other.json must declare"]);
 }
 
+/// Claude Code keeps servers for single projects in the user's file: they are listed, and removed where that is
+/// said; what is meant is never guessed.
+#[test]
+fn servers_for_single_projects_are_listed_and_removed() {
+    let world = World::new("projects");
+    let home = world.home.display().to_string();
+    let global = "\"both\": {\"command\": \"one\"}";
+    let here = "\"both\": {\"command\": \"two\"}, \"mine\": {\"command\": \"three\"}";
+    let there = "\"both\": {\"command\": \"four\"}, \"odd\": {\"comand\": \"five\"}";
+    let file = |global: &str, here: &str, there: &str| {
+        format!(
+            "{{\n  \"mcpServers\": {{{global}}},\n  \"projects\": {{\n    \"{home}/project\": {{\"mcpServers\": {{{here}}}}},\n    \
+             \"/other\": {{\"history\": [1], \"mcpServers\": {{{there}}}}}\n  }}\n}}\n"
+        )
+    };
+    world.put(".claude.json", &file(global, here, there));
+    let listed = world.config(&["list", "--from", "claude-code"]).exits(0);
+    assert_eq!(
+        listed.stdout,
+        format!(
+            "both  stdio  one    {home}/.claude.json:2\n\
+             both  stdio  two    {home}/.claude.json:4 (for {home}/project)\n\
+             mine  stdio  three  {home}/.claude.json:4 (for {home}/project)\n\
+             both  stdio  four   {home}/.claude.json:5 (for /other)\n"
+        )
+    );
+    let listed = world.config(&["list", "--from", "claude-code", "--json"]).exits(0).json();
+    assert_eq!(listed["servers"][3]["project"], "/other");
+    world.config(&["remove", "both", "--from", "claude-code"]).exits(1).tells(&[
+        "`both` is there several times",
+        &format!("{home}/.claude.json:2 (for all projects)"),
+        &format!("{home}/.claude.json:4 (for {home}/project)"),
+        &format!("{home}/.claude.json:5 (for /other)"),
+        "say which with --from FILE, --project DIR or --global",
+    ]);
+    assert_eq!(world.text(".claude.json"), file(global, here, there), "nothing was guessed");
+    world
+        .config(&["remove", "both", "--from", "claude-code", "--project", "/nowhere"])
+        .exits(1)
+        .tells(&["there is no server `both` for /nowhere"]);
+    let removed = world.config(&["remove", "both", "--from", "claude-code", "--project", "."]).exits(0);
+    assert_eq!(removed.stdout, format!("both  {home}/.claude.json:4 (for {home}/project)\n"));
+    let mine = "\"mine\": {\"command\": \"three\"}";
+    assert_eq!(world.text(".claude.json"), file(global, mine, there));
+    world.config(&["remove", "both", "--from", "claude-code", "--global"]).exits(0);
+    // Only one is left, so nothing needs to be said, and one that cannot be used can be removed all the same.
+    for name in ["both", "odd", "mine"] {
+        world.config(&["remove", name, "--from", "claude-code"]).exits(0);
+    }
+    assert_eq!(world.text(".claude.json"), file("", "", ""));
+    world.config(&["remove", "bth", "--from", "claude-code"]).exits(1).tells(&["there is no server `bth`"]);
+}
+
+/// The same where the file itself is the configuration.
+#[test]
+fn a_server_for_this_project_is_removed_from_the_named_file() {
+    let world = World::new("projects-named");
+    let home = world.home.display().to_string();
+    let file =
+        |here: &str| format!("{{\"projects\": {{\"{home}/project\": {{\"mcpServers\": {{{here}}}}}}}}}");
+    world.put(".claude.json", &file("\"mine\": {\"command\": \"x\"}"));
+    let named = format!("{home}/.claude.json");
+    let explained = world.config(&["explain", "mine", "--json", "--config", &named]).exits(0).json();
+    assert_eq!(explained["project"], format!("{home}/project"));
+    world.config(&["remove", "mine", "--config", &named]).exits(0);
+    assert_eq!(world.text(".claude.json"), file(""));
+}
+
 #[test]
 fn precedence_is_explained() {
     let world = World::new("explain");

@@ -26,6 +26,9 @@ pub fn server(server: &Server, config: &Config) -> Node {
     if let Some(tool) = server.origin.tool {
         out.push(Entry::new("tool", Node::text(tool.id())));
     }
+    if let Some(project) = &server.origin.project {
+        out.push(Entry::new("project", Node::text(project.display().to_string())));
+    }
     match &server.way {
         Way::Command(launch) => launched(launch, &mut out),
         Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => reached(remote, &mut out),
@@ -51,11 +54,14 @@ pub fn server(server: &Server, config: &Config) -> Node {
     Node::new(Value::Table(out))
 }
 
-/// `file:line (tool)`.
+/// `file:line (tool)`, or `file:line (tool, for project)`.
 #[must_use]
 pub fn place(origin: &Provenance) -> String {
-    let tool = origin.tool.map_or(String::new(), |tool| format!(" ({tool})"));
-    format!("{}:{}{tool}", origin.file.display(), origin.line)
+    let tool = origin.tool.map(|tool| tool.to_string());
+    let project = origin.project.as_ref().map(|project| format!("for {}", project.display()));
+    let about: Vec<String> = tool.into_iter().chain(project).collect();
+    let about = if about.is_empty() { String::new() } else { format!(" ({})", about.join(", ")) };
+    format!("{}:{}{about}", origin.file.display(), origin.line)
 }
 
 /// Where a server is, in a few words: its command line or its address.

@@ -59,6 +59,9 @@ struct Row {
     user: &'static [&'static str],
 }
 
+/// Where Claude Code keeps what is for single projects: a table by their folders, and in each of them the servers.
+pub(crate) const OF_PROJECTS: [&str; 2] = ["projects", "mcpServers"];
+
 const MCP_SERVERS: &[&[&str]] = &[&["mcpServers"]];
 
 const ROWS: [Row; 12] = [

@@ -13,7 +13,7 @@ use crate::closest::closest;
 use crate::problem::Problem;
 use crate::read::{File, Input};
 use crate::server::Server;
-use crate::tool::{Format, Tool};
+use crate::tool::{self, Format, Tool};
 use crate::tree::{Entry, Node, Value};
 use crate::write::{Layout, write_for};
 
@@ -26,6 +26,13 @@ pub enum Change<'a> {
     Replace(&'a Server),
     /// No server of this name any more.
     Remove(&'a str),
+    /// No server of this name any more among those that the file has for one project.
+    RemoveFor {
+        /// Which.
+        name: &'a str,
+        /// The project's folder, as the file names it.
+        project: &'a Path,
+    },
     /// Ours only: what an input asks for, unless it is there.
     Declare(&'a Input),
 }
@@ -102,19 +109,13 @@ pub fn edit(path: &Path, text: &str, tool: Tool, change: Change<'_>) -> Result<E
         return Err(EditError::Broken(problem.clone()));
     }
     let root = file.root();
-    let container = match change {
-        Change::Declare(_) => &["inputs"],
-        _ => tool.container(root),
-    };
-    let name = match change {
-        Change::Add(server) | Change::Replace(server) => server.name.as_str(),
-        Change::Remove(name) => name,
-        Change::Declare(input) => input.id.as_str(),
-    };
+    let container = container(root, tool, change);
+    let container = container.as_slice();
+    let name = change.name();
     let place = Place { text, root, path: container, tool };
     let there = place.find(name)?;
     let (entry, lost) = match change {
-        Change::Remove(_) => (None, Vec::new()),
+        Change::Remove(_) | Change::RemoveFor { .. } => (None, Vec::new()),
         Change::Declare(input) => (Some(Entry::new(name, input.node.clone())), Vec::new()),
         Change::Add(server) | Change::Replace(server) => {
             let one = tool == Tool::OpenCode && container == ["mcp"];
@@ -128,7 +129,7 @@ pub fn edit(path: &Path, text: &str, tool: Tool, change: Change<'_>) -> Result<E
         (Change::Add(_), Some(at)) => {
             return Err(EditError::Exists { name: name.to_owned(), line: file.position(&at.key_span).0 });
         }
-        (Change::Remove(_), None) => {
+        (Change::Remove(_) | Change::RemoveFor { .. }, None) => {
             let names = file.servers.iter().map(|server| server.name.as_str());
             let near = closest(name, names).map(str::to_owned);
             return Err(EditError::Missing { name: name.to_owned(), near });
@@ -139,12 +140,36 @@ pub fn edit(path: &Path, text: &str, tool: Tool, change: Change<'_>) -> Result<E
     Ok(Edited { text, lost })
 }
 
+impl<'a> Change<'a> {
+    /// Of what it is about.
+    fn name(&self) -> &'a str {
+        match *self {
+            Self::Add(server) | Self::Replace(server) => &server.name,
+            Self::Remove(name) | Self::RemoveFor { name, .. } => name,
+            Self::Declare(input) => &input.id,
+        }
+    }
+}
+
+/// The table that is changed, as a path of names.
+fn container<'a>(root: &Node, tool: Tool, change: Change<'a>) -> Vec<&'a str> {
+    match change {
+        Change::Declare(_) => vec!["inputs"],
+        Change::RemoveFor { project, .. } => {
+            let [projects, servers] = tool::OF_PROJECTS;
+            // Folders come from the file, so they are text.
+            vec![projects, project.to_str().unwrap_or_default(), servers]
+        }
+        _ => tool.container(root).to_vec(),
+    }
+}
+
 /// Where in a file servers are.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     text: &'a str,
     root: &'a Node,
-    path: &'a [&'static str],
+    path: &'a [&'a str],
     tool: Tool,
 }
 

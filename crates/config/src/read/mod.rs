@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::closest::closest;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
-use crate::tool::{Format, Tool};
+use crate::tool::{Format, OF_PROJECTS, Tool};
 use crate::tree::{Entry, MAX_FILE_BYTES, Malformed, Node, Value};
 use crate::{json, keys, toml, tree};
 
@@ -36,6 +36,15 @@ pub struct File {
     pub defaults: Settings,
     root: Node,
     text: String,
+}
+
+/// Where in a file the name of a server is, whatever else is said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spot {
+    /// From 1.
+    pub line: usize,
+    /// The project that it is for, where the file says so.
+    pub project: Option<PathBuf>,
 }
 
 /// What the user is asked for.
@@ -135,6 +144,35 @@ impl File {
         Scene { file: &self.path, text: &self.text, server: None }.problem(at, Some(field), message)
     }
 
+    /// Everywhere that it has a server of this name, usable or not.
+    #[must_use]
+    pub fn spots(&self, name: &str) -> Vec<Spot> {
+        let tables = self.tables(&self.root);
+        let named = tables.into_iter().flat_map(|(servers, project)| {
+            servers.entries().iter().filter(|entry| entry.key == name).map(move |entry| (entry, project))
+        });
+        named
+            .map(|(entry, project)| Spot {
+                line: self.position(&entry.key_span).0,
+                project: project.map(Path::to_owned),
+            })
+            .collect()
+    }
+
+    /// The tables of servers, and the projects that they are for.
+    fn tables<'a>(&self, root: &'a Node) -> Vec<(&'a Node, Option<&'a Path>)> {
+        let mut tables: Vec<_> =
+            root.at(self.tool.container(root)).map(|servers| (servers, None)).into_iter().collect();
+        if self.tool == Tool::ClaudeCode {
+            let [projects, servers] = OF_PROJECTS;
+            for entry in root.member(projects).map(Node::entries).unwrap_or_default() {
+                tables
+                    .extend(entry.node.member(servers).map(|servers| (servers, Some(Path::new(&entry.key)))));
+            }
+        }
+        tables
+    }
+
     fn fill(&mut self) {
         let (root, text, path) = (self.root.clone(), self.text.clone(), self.path.clone());
         let scene = Scene { file: &path, text: &text, server: None };
@@ -147,16 +185,8 @@ impl File {
             self.fill_own(scene, &root);
         }
         self.inputs.extend(inputs(&root));
-        let container = self.tool.container(&root);
-        if let Some(servers) = root.at(container) {
-            self.fill_servers(scene, servers, None);
-        }
-        if self.tool == Tool::ClaudeCode {
-            for entry in root.member("projects").map(Node::entries).unwrap_or_default() {
-                if let Some(servers) = entry.node.member("mcpServers") {
-                    self.fill_servers(scene, servers, Some(Path::new(&entry.key)));
-                }
-            }
+        for (servers, project) in self.tables(&root) {
+            self.fill_servers(scene, servers, project);
         }
         self.switch_by_lists(&root);
     }

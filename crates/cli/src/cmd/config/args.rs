@@ -35,7 +35,9 @@ pub(crate) struct ConfigArgs {
 impl ConfigArgs {
     pub(crate) fn form(&self) -> Form {
         match &self.verb {
-            Verb::List(ListArgs { json: true }) | Verb::Explain(ExplainArgs { json: true, .. }) => Form::Json,
+            Verb::List(ListArgs { json: true, .. }) | Verb::Explain(ExplainArgs { json: true, .. }) => {
+                Form::Json
+            }
             _ => Form::Text,
         }
     }
@@ -61,8 +63,12 @@ pub(crate) enum Verb {
 #[command(after_help = "\
 Examples:
   cardan config list
+  cardan config list --from claude-code
   cardan config list --json --config .vscode/mcp.json")]
 pub(crate) struct ListArgs {
+    /// Everything in the files of this tool, or in this file, other projects' servers too
+    #[arg(long, value_name = "TOOL|FILE")]
+    pub(crate) from: Option<String>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -126,17 +132,25 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Another tool's file is changed only when it is named with --from.
+Another tool's file is changed only when it is named with --from. A name that is there several times is not removed
+before it is said which is meant.
 
 Examples:
   cardan config remove weather
-  cardan config remove weather --from cursor")]
+  cardan config remove weather --from cursor
+  cardan config remove weather --from claude-code --project .")]
 pub(crate) struct RemoveArgs {
     /// The server
     pub(crate) name: String,
     /// The tool or the file to remove it from
     #[arg(long, value_name = "TOOL|FILE")]
     pub(crate) from: Option<String>,
+    /// The one that is for this project alone
+    #[arg(long, value_name = "DIR", requires = "from", conflicts_with = "global")]
+    pub(crate) project: Option<String>,
+    /// The one that is for all projects
+    #[arg(long, requires = "from")]
+    pub(crate) global: bool,
     /// Tell what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -1,21 +1,34 @@
 //! `cardan config list`: the servers, and where they come from.
 
 use cardan_config::tree::{Entry, Node, Value};
-use cardan_config::{Config, Search, json, show};
+use cardan_config::{Config, File, Search, json, show};
 
 use super::args::ListArgs;
-use super::{short, tell_problems};
+use super::{files_from, short, tell_problems};
 use crate::failure::Failure;
 use crate::output::{self, clean};
 
 pub(super) fn run(args: &ListArgs, search: &Search) -> Result<(), Failure> {
-    let config = Config::load(search);
+    let config = match &args.from {
+        Some(from) => all_of(files_from(from, search)?),
+        None => Config::load(search),
+    };
     if args.json {
         output::print_json(&json::line(&table(&config)))?;
     } else {
-        output::print(&text(&config, search))?;
+        output::print(&text(&config, search, args.from.as_deref()))?;
     }
     tell_problems(&config)
+}
+
+/// Everything in some files, whatever project it is for and whatever shadows it.
+fn all_of(files: Vec<File>) -> Config {
+    let mut config = Config::default();
+    for file in files {
+        config.servers.extend(file.servers);
+        config.problems.extend(file.problems);
+    }
+    config
 }
 
 fn table(config: &Config) -> Node {
@@ -27,16 +40,21 @@ fn table(config: &Config) -> Node {
     ]))
 }
 
-fn text(config: &Config, search: &Search) -> String {
+fn text(config: &Config, search: &Search, from: Option<&str>) -> String {
     let rows: Vec<[String; 4]> = config
         .servers
         .iter()
         .map(|server| {
             let kind = if server.enabled { server.way.kind().to_owned() } else { "off".to_owned() };
-            let place = format!("{}:{}", short(&server.origin.file, search), server.origin.line);
+            let project = server.origin.project.as_ref();
+            let project = project.map_or_else(String::new, |project| format!(" (for {})", project.display()));
+            let place = format!("{}:{}{project}", short(&server.origin.file, search), server.origin.line);
             [server.name.clone(), kind, show::summary(server), place]
         })
         .collect();
+    if let (Some(from), true) = (from, rows.is_empty()) {
+        return format!("{from} has no server here");
+    }
     if rows.is_empty() {
         return "no server is configured; add one with `cardan config add`, or see `cardan config import`"
             .to_owned();
