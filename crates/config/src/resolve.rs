@@ -2,8 +2,10 @@
 //! it is asked for, and what cannot be expanded names file, line, server, field and variable.
 
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use cardan_proto::limits::config::VALUE_FILE_BYTES;
 use cardan_proto::secret::{Redactor, Secret, is_secret_name};
 
 use crate::dotenv;
@@ -127,17 +129,19 @@ impl Helper {
 impl Server {
     /// Expands everything that is needed to reach it.
     pub fn resolve(&self, surroundings: &Surroundings<'_>) -> Result<Resolved, Problem> {
-        let mut work = Work { server: self, surroundings, secrets: Vec::new() };
-        let reach = match &self.way {
-            Way::Command(launch) => work.launch(launch)?,
-            Way::Http(remote) => Reach::Http(work.remote(remote)?),
-            Way::Sse(remote) => Reach::Sse(work.remote(remote)?),
-            Way::WebSocket(remote) => Reach::WebSocket(work.remote(remote)?),
-            Way::Unix(path) => Reach::Unix(work.path(path, "url")?),
-            Way::Pipe(path) => Reach::Pipe(work.path(path, "url")?),
-            Way::Tcp(address) => Reach::Tcp(work.expand(address, "url")?),
-        };
-        Ok(Resolved { reach, redactor: Redactor::new(work.secrets) })
+        self.resolve_traced(surroundings).0
+    }
+
+    /// The same, with the files that values were taken from: those of variables, and those that placeholders name. The
+    /// one that could not be used is the last.
+    pub fn resolve_traced(
+        &self,
+        surroundings: &Surroundings<'_>,
+    ) -> (Result<Resolved, Problem>, Vec<PathBuf>) {
+        let mut work = Work { server: self, surroundings, secrets: Vec::new(), sources: Vec::new() };
+        let reach = work.reach();
+        let Work { secrets, sources, .. } = work;
+        (reach.map(|reach| Resolved { reach, redactor: Redactor::new(secrets) }), sources)
     }
 }
 
@@ -145,9 +149,30 @@ struct Work<'a> {
     server: &'a Server,
     surroundings: &'a Surroundings<'a>,
     secrets: Vec<Secret>,
+    /// The files that were read.
+    sources: Vec<PathBuf>,
 }
 
 impl Work<'_> {
+    fn reach(&mut self) -> Result<Reach, Problem> {
+        Ok(match &self.server.way {
+            Way::Command(launch) => self.launch(launch)?,
+            Way::Http(remote) => Reach::Http(self.remote(remote)?),
+            Way::Sse(remote) => Reach::Sse(self.remote(remote)?),
+            Way::WebSocket(remote) => Reach::WebSocket(self.remote(remote)?),
+            Way::Unix(path) => Reach::Unix(self.path(path, "url")?),
+            Way::Pipe(path) => Reach::Pipe(self.path(path, "url")?),
+            Way::Tcp(address) => Reach::Tcp(self.expand(address, "url")?),
+        })
+    }
+
+    /// What a file of values holds.
+    fn source(&mut self, path: &Path, field: &str) -> Result<String, Problem> {
+        self.sources.push(path.to_owned());
+        read_source(path)
+            .map_err(|why| self.problem(field, format!("{} cannot be read: {why}", path.display())))
+    }
+
     fn problem(&self, field: &str, message: String) -> Problem {
         let origin = &self.server.origin;
         let scene = Scene { file: &origin.file, text: "", server: Some(&self.server.name) };
@@ -177,10 +202,7 @@ impl Work<'_> {
                 Some(folder) => folder.join(path),
                 None => path,
             };
-            let text = std::fs::read_to_string(&path);
-            let text = text.map_err(|error| {
-                self.problem("env_file", format!("{} cannot be read: {error}", path.display()))
-            })?;
+            let text = self.source(&path, "env_file")?;
             let pairs = dotenv::parse(&text).map_err(|line| {
                 self.problem("env_file", format!("{}:{line}: NAME=VALUE is expected", path.display()))
             })?;
@@ -279,10 +301,7 @@ impl Work<'_> {
             })?,
             Part::File(path) => {
                 let path = PathBuf::from(self.home(path.clone()));
-                let text = std::fs::read_to_string(&path).map_err(|error| {
-                    self.problem(field, format!("{} cannot be read: {error}", path.display()))
-                })?;
-                Secret::new(text.trim())
+                Secret::new(self.source(&path, field)?.trim())
             }
             Part::Command(line) => match self.surroundings.commands {
                 Commands::Refuse => {
@@ -328,6 +347,23 @@ impl Work<'_> {
             Place::Separator => std::path::MAIN_SEPARATOR.to_string(),
         })
     }
+}
+
+/// Reads a file of values. It is read whenever its server is made anew, so it must stay what it is: a plain file.
+fn read_source(path: &Path) -> Result<String, String> {
+    let size = match std::fs::metadata(path).map_err(|error| error.to_string())? {
+        about if !about.is_file() => return Err("it is no plain file".to_owned()),
+        about => about.len(),
+    };
+    let too_long = || format!("it is longer than {VALUE_FILE_BYTES} bytes");
+    if size > VALUE_FILE_BYTES {
+        return Err(too_long());
+    }
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    // It may grow while it is read.
+    file.take(VALUE_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > VALUE_FILE_BYTES { Err(too_long()) } else { Ok(text) }
 }
 
 /// The variable that answers an input where nobody can be asked.

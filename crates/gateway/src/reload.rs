@@ -3,6 +3,7 @@
 //! Files are looked at every now and then: by their stamps, and by their contents only where a stamp says that there is
 //! something to see. What looks the same twice is taken over, so a file that is being written is left alone. What has a
 //! new problem is refused as a whole: the old configuration stays in force until the files are right again.
+//! Files that values come from are part of it: what a server was started with stays in force as well.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cardan_config::digest::Digest;
 use cardan_config::{Config, Problem, Search};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::configured::here;
 use crate::fleet::{Fleet, Reloaded, Spec};
 
 /// A configuration, and how its files looked last.
@@ -23,6 +26,8 @@ pub struct Follow {
     search: Search,
     /// In force.
     config: Arc<Config>,
+    /// As they are in force.
+    expanded: Vec<Expanded>,
     files: Vec<PathBuf>,
     stamps: Vec<Option<Stamp>>,
     /// Of what was judged last.
@@ -56,8 +61,8 @@ impl Follow {
     #[must_use]
     pub fn read(search: Search) -> Self {
         let files = search.candidates(&Config::default());
-        let Reading { config, files, stamps, contents } = Reading::of(&search, files, &[]);
-        Self { search, config: Arc::new(config), files, stamps, contents, phase: Phase::Quiet }
+        let Reading { config, expanded, files, stamps, contents } = Reading::of(&search, files, &[]);
+        Self { search, config: Arc::new(config), expanded, files, stamps, contents, phase: Phase::Quiet }
     }
 
     /// The configuration in force.
@@ -85,17 +90,52 @@ impl Follow {
             return Look::Same;
         }
         // The imports of a file that cannot be read are not known, and those in force still count.
-        let in_force = self.search.candidates(&self.config);
+        let mut in_force = self.search.candidates(&self.config);
+        in_force.extend(self.expanded.iter().flat_map(|server| server.sources.iter().cloned()));
         let reading = Reading::of(&self.search, self.files.clone(), &in_force);
         (self.files, self.stamps, self.contents) = (reading.files, reading.stamps, reading.contents);
         let known = |new: &&Problem| self.config.problems.iter().any(|old| same(old, new));
-        let refused: Vec<Problem> =
+        let mut refused: Vec<Problem> =
             reading.config.problems.iter().filter(|new| !known(new)).cloned().collect();
+        refused.extend(reading.expanded.iter().filter_map(|new| new.worse_than(&self.expanded)).cloned());
         if !refused.is_empty() {
             return Look::Refused(refused);
         }
-        self.config = Arc::new(reading.config);
+        (self.config, self.expanded) = (Arc::new(reading.config), reading.expanded);
         Look::Taken(Arc::clone(&self.config))
+    }
+}
+
+/// What became of an enabled server when its values were put in.
+#[derive(Debug)]
+struct Expanded {
+    name: String,
+    /// Of its words.
+    digest: Digest,
+    problem: Option<Problem>,
+    /// The files that values were taken from.
+    sources: Vec<PathBuf>,
+}
+
+impl Expanded {
+    fn all(config: &Config, search: &Search) -> Vec<Self> {
+        here(config, search, |surroundings| {
+            let enabled = config.servers.iter().filter(|server| server.enabled);
+            let expanded = enabled.map(|server| {
+                let (outcome, sources) = server.resolve_traced(surroundings);
+                let (name, digest) = (server.name.clone(), server.digest());
+                Self { name, digest, problem: outcome.err(), sources }
+            });
+            expanded.collect()
+        })
+    }
+
+    /// What is wrong with it now, though its words are those with which it worked.
+    fn worse_than(&self, before: &[Self]) -> Option<&Problem> {
+        let problem = self.problem.as_ref()?;
+        let worked =
+            |old: &Self| (&old.name, old.digest) == (&self.name, self.digest) && old.problem.is_none();
+        before.iter().any(worked).then_some(problem)
     }
 }
 
@@ -103,6 +143,7 @@ impl Follow {
 /// next look.
 struct Reading {
     config: Config,
+    expanded: Vec<Expanded>,
     files: Vec<PathBuf>,
     stamps: Vec<Option<Stamp>>,
     contents: u64,
@@ -118,12 +159,14 @@ impl Reading {
         for _ in 0..READINGS {
             let (stamps, contents) = (stamps(&files), contents(&files));
             let config = Config::load(search);
+            let expanded = Expanded::all(&config, search);
             let mut next = search.candidates(&config);
+            next.extend(expanded.iter().flat_map(|server| server.sources.iter().cloned()));
             next.extend_from_slice(more);
             next.sort();
             next.dedup();
             let settled = next == files;
-            reading = Some(Self { config, files, stamps, contents });
+            reading = Some(Self { config, expanded, files, stamps, contents });
             if settled {
                 break;
             }
@@ -172,7 +215,9 @@ fn stamp(file: &Path) -> Option<Stamp> {
 fn contents(files: &[PathBuf]) -> u64 {
     let mut hash = DefaultHasher::new();
     for file in files {
-        (file, fs::read(file).ok()).hash(&mut hash);
+        // What is no plain file may never end, and is not used either.
+        let plain = fs::metadata(file).is_ok_and(|about| about.is_file());
+        (file, plain.then(|| fs::read(file).ok())).hash(&mut hash);
     }
     hash.finish()
 }

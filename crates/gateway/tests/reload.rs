@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use cardan_client::{Client, way};
 use cardan_config::{Config, Search, show};
-use cardan_gateway::fleet::{Fleet, Making, Options, Reloaded, Spec};
+use cardan_gateway::configured::{self, here};
+use cardan_gateway::fleet::{Fleet, Health, Making, Options, Reloaded, Spec};
 use cardan_gateway::reload::{Follow, Following, Look, Turn};
 use cardan_proto::limits::Limits;
 use cardan_proto::upkeep::policy::Policy;
@@ -122,6 +123,81 @@ fn imported_files_are_followed_too() {
     fs::write(&imported, "{\"mcpServers\": {}}").unwrap();
     let Look::Taken(config) = settled(&mut follow) else { panic!("not taken over") };
     assert!(config.servers.is_empty());
+}
+
+/// S0-79: files that values come from are part of the configuration: what uses them is touched and nothing else, and one
+/// that is gone or broken leaves in force what there is.
+#[tokio::test(start_paused = true)]
+async fn s0_79_files_of_values_are_followed() {
+    let scratch = Scratch::new("values");
+    let (path, env, key) =
+        (file(&scratch), scratch.path().join("project/.env"), scratch.path().join("project/key"));
+    let text = format!(
+        "[servers.plain]\nurl = 'tcp://127.0.0.1:1'\n\
+         [servers.env]\ncommand = 'cardan-test-nowhere'\nenv_file = '.env'\n\
+         [servers.file]\nurl = 'http://127.0.0.1:1/mcp'\nheaders = {{ X = '${{file:{}}}' }}\n\
+         [servers.off]\ncommand = 'x'\nenv_file = 'nowhere'\nenabled = false\n",
+        key.display()
+    );
+    fs::write(&path, text).unwrap();
+    fs::write(&env, "A=1\n").unwrap();
+    fs::write(&key, "one-canary").unwrap();
+    let search = search(&scratch);
+    let follow = Follow::read(search.clone());
+    let specs = move |config: &Config| {
+        let connector = Client::builder("test", "0");
+        here(config, &search, |around| configured::specs(config, around, &connector, &Limits::DEFAULT))
+    };
+    let fleet = Fleet::start(specs(follow.config()), Options::default());
+    let mut following = Following::start(fleet.clone(), follow, EVERY, specs);
+    for (file, text, touched) in [(&env, "A=2\n", "env"), (&key, "two-canary", "file")] {
+        fs::write(file, text).unwrap();
+        let Some(Turn::Taken(reloaded)) = following.next().await else { panic!("not taken over") };
+        assert_eq!(reloaded.restarted, [touched]);
+        assert_eq!(reloaded.kept.len(), 2);
+    }
+    fs::write(&env, "no variable\n").unwrap();
+    let Some(Turn::Refused(problems)) = following.next().await else { panic!("not refused") };
+    let told = problems[0].to_string();
+    assert!(
+        told.contains("cardan.toml:5:1: server `env`: `env_file`") && told.contains(".env:1: NAME"),
+        "{told}"
+    );
+    fs::remove_file(&key).unwrap();
+    let Some(Turn::Refused(problems)) = following.next().await else { panic!("not refused") };
+    let told: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    assert!(
+        told.len() == 2 && told[1].contains("server `file`: `X`") && told[1].contains("cannot be read"),
+        "{told:?}"
+    );
+    let broken = |status: &cardan_gateway::fleet::Status| status.health == Health::Misconfigured;
+    assert!(!fleet.status().iter().any(broken), "what was in force stays so: {:#?}", fleet.status());
+    fs::write(&env, "A=2\n").unwrap();
+    let Some(Turn::Refused(problems)) = following.next().await else { panic!("not refused") };
+    assert_eq!(problems.len(), 1, "one of two is mended: {problems:?}");
+    fs::write(&key, "two-canary").unwrap();
+    let Some(Turn::Taken(reloaded)) = following.next().await else { panic!("not taken over") };
+    assert_eq!(reloaded.kept.len(), 3, "all is as it was: {reloaded:?}");
+    following.stop().await;
+    fleet.close("the test is over").await;
+}
+
+/// A server that misses its file from the start is shown as such, hinders nobody, and is started when the file comes.
+#[test]
+fn a_file_of_values_may_come_later() {
+    let scratch = Scratch::new("values-later");
+    let path = file(&scratch);
+    let server = "[servers.a]\ncommand = 'x'\nenv_file = ['one', 'two']\n";
+    fs::write(&path, server).unwrap();
+    let mut follow = Follow::read(search(&scratch));
+    fs::write(&path, format!("{server}[servers.b]\ncommand = 'y'\n")).unwrap();
+    assert!(matches!(settled(&mut follow), Look::Taken(_)), "known to be wrong, so it hinders nothing");
+    for file in ["one", "two"] {
+        fs::write(scratch.path().join("project").join(file), "A=1\n").unwrap();
+        assert!(matches!(settled(&mut follow), Look::Taken(_)), "{file}");
+    }
+    fs::remove_file(scratch.path().join("project/two")).unwrap();
+    assert!(matches!(settled(&mut follow), Look::Refused(_)), "it worked");
 }
 
 /// Servers in memory by the names of a configuration, and who was reached.

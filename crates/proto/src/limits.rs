@@ -16,6 +16,8 @@
 
 use std::time::Duration;
 
+pub mod config;
+
 /// The bounds of one session and the link that carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
