@@ -13,6 +13,7 @@ mod connect;
 mod demo;
 mod exit;
 mod failure;
+mod hangup;
 mod interrupt;
 mod named;
 mod output;

@@ -232,6 +232,19 @@ fn s0_79_the_file_is_followed() {
     watching.end().exits(0);
 }
 
+/// SIGHUP reads the configuration again at once, and is answered even where it says what it said.
+#[test]
+fn a_hangup_reads_the_configuration_again() {
+    let world = World::new("hangup");
+    world.put(&demo("a"));
+    let mut watching = Watching::start(&world);
+    watching.ready("a");
+    signal(&watching.child, "HUP");
+    let taken = watching.until(|event| event["event"] == "configuration");
+    assert_eq!((taken["outcome"].as_str(), taken["kept"].to_string().as_str()), (Some("taken"), "[\"a\"]"));
+    watching.end().exits(0);
+}
+
 #[test]
 fn changes_are_lines_where_there_is_no_terminal() {
     let world = World::new("lines");
@@ -294,6 +307,40 @@ fn a_terminal_shows_one_table_that_fits() {
         let lines: Vec<&str> = draw.trim_end_matches("^C").lines().collect();
         assert_eq!(lines.len(), 3, "{draw:?}");
         assert!(lines.iter().all(|line| line.chars().count() <= 60), "{draw:?}");
+    }
+}
+
+/// The same around a command whose terminal is closed as soon as it has shown a text.
+const CLOSED: &str = r#"
+import os, pty, sys
+until, command = sys.argv[1].encode(), sys.argv[2:]
+pid, screen = pty.fork()
+if pid == 0:
+    os.execv(command[0], command)
+seen = b""
+while until not in seen:
+    seen += os.read(screen, 65536)
+os.close(screen)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+/// A terminal that is gone is no wish to read anything again: whoever looked is gone, and so are we and our servers.
+#[test]
+fn a_closed_terminal_ends_it() {
+    if !has_python() {
+        return;
+    }
+    let world = World::new("closed");
+    let started = Fifo::new(&world.scratch, "started");
+    world.put(&shell("a", &format!("echo $$ > {}; exec {CARDAN} demo", started.path)));
+    for more in [&[][..], &["--json"]] {
+        let mut command = world.command("python3");
+        command.args(["-c", CLOSED, "ready", CARDAN, "servers", "--watch"]).args(more);
+        let child = command.spawn().unwrap();
+        let pid = started.line();
+        let ran = finish(child).exits(0);
+        assert_eq!(ran.stdout, "0\n", "{more:?}");
+        assert!(!is_running(&pid), "{more:?}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use cardan_config::digest::Digest;
 use cardan_config::{Config, Problem, Search};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -84,11 +84,22 @@ impl Follow {
         }
     }
 
+    /// Looks at the files because someone says that they are right: they are judged at once, and whether they say
+    /// something else or not.
+    pub fn look_now(&mut self) -> Look {
+        self.phase = Phase::Quiet;
+        self.verdict()
+    }
+
     fn judge(&mut self) -> Look {
         self.phase = Phase::Quiet;
         if contents(&self.files) == self.contents {
             return Look::Same;
         }
+        self.verdict()
+    }
+
+    fn verdict(&mut self) -> Look {
         // The imports of a file that cannot be read are not known, and those in force still count.
         let mut in_force = self.search.candidates(&self.config);
         in_force.extend(self.expanded.iter().flat_map(|server| server.sources.iter().cloned()));
@@ -238,6 +249,8 @@ const TURNS: usize = 16;
 #[derive(Debug)]
 pub struct Following {
     turns: mpsc::Receiver<Turn>,
+    /// Someone wants a look now.
+    wanted: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
@@ -250,13 +263,18 @@ impl Following {
         specs: impl Fn(&Config) -> Vec<Spec> + Send + 'static,
     ) -> Self {
         let (tell, turns) = mpsc::channel(TURNS);
+        let wanted = Arc::new(Notify::new());
+        let asked = Arc::clone(&wanted);
         let task = tokio::spawn(async move {
             let mut next = Instant::now();
             loop {
                 next += every;
-                sleep_until(next).await;
+                let look = tokio::select! {
+                    () = sleep_until(next) => Follow::look,
+                    () = asked.notified() => Follow::look_now,
+                };
                 // A slow disk hinders nobody.
-                let looked = tokio::task::spawn_blocking(move || (follow.look(), follow)).await;
+                let looked = tokio::task::spawn_blocking(move || (look(&mut follow), follow)).await;
                 let Ok((look, back)) = looked else { return };
                 follow = back;
                 let turn = match look {
@@ -270,7 +288,13 @@ impl Following {
                 next = next.max(Instant::now());
             }
         });
-        Self { turns, task }
+        Self { turns, wanted, task }
+    }
+
+    /// Looks at the files at once, without waiting for them to stand still, and tells what became of it even where they
+    /// say what they said. Several wishes before the look are one.
+    pub fn look_now(&self) {
+        self.wanted.notify_one();
     }
 
     /// The next change and what became of it; nothing: there will be none.

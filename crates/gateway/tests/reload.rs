@@ -272,3 +272,32 @@ async fn nothing_happens_while_nothing_changes() {
     drop(following);
     fleet.close("the test is over").await;
 }
+
+/// Whoever says that the files are right is believed at once, and gets an answer even where nothing changed.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_is_asked_for_is_taken_at_once() {
+    let scratch = Scratch::new("now");
+    let path = file(&scratch);
+    fs::write(&path, "[servers.a]\ncommand = 'one'\n").unwrap();
+    let follow = Follow::read(search(&scratch));
+    let reached = Arc::new(Mutex::new(Vec::new()));
+    let fleet = Fleet::start(specs(follow.config(), &reached), Options::default());
+    let met = Arc::clone(&reached);
+    // By itself it would look far later than this test lasts.
+    let never = Duration::from_secs(1 << 30);
+    let mut following = Following::start(fleet.clone(), follow, never, move |config| specs(config, &met));
+    let begun = tokio::time::Instant::now();
+    fs::write(&path, "[servers.a]\ncommand = 'one'\n[servers.b]\ncommand = 'two'\n").unwrap();
+    following.look_now();
+    let Some(Turn::Taken(reloaded)) = following.next().await else { panic!("not taken over") };
+    assert_eq!((reloaded.added, reloaded.kept), (vec!["b".to_owned()], vec!["a".to_owned()]));
+    following.look_now();
+    let Some(Turn::Taken(reloaded)) = following.next().await else { panic!("no answer") };
+    assert_eq!(reloaded.kept, ["a", "b"]);
+    fs::write(&path, "[servers.a]\ncommand = 'one'\n[servers.b").unwrap();
+    following.look_now();
+    let Some(Turn::Refused(_)) = following.next().await else { panic!("not refused") };
+    assert!(begun.elapsed() < never, "nobody waited for the clock");
+    following.stop().await;
+    fleet.close("the test is over").await;
+}

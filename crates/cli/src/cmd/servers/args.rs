@@ -13,7 +13,8 @@ use crate::output::Form;
 Starts every server that is configured and enabled, shows how each stands, and ends them again. Servers that start when
 they are used (lazy) are left asleep. Tools are those of the server itself (told) or of an earlier run (cached).
 
-Exits with 0 when all are up or asleep, with 6 when some are not; with --watch, with 0 on Ctrl-C.
+Exits with 0 when all are up or asleep, with 6 when some are not; with --watch, with 0 on Ctrl-C. With --watch, SIGHUP
+reads the configuration again at once.
 
 Examples:
   cardan servers

@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::row::{Row, table};
 use super::servers;
 use crate::failure::Failure;
+use crate::hangup::{Hangup, Hangups};
 use crate::interrupt::Interrupts;
 use crate::output::{Form, Reader, clean, json_line, write};
 use crate::terminal::Terminal;
@@ -26,6 +27,7 @@ pub(super) async fn watch(
     mut following: Following,
     form: Form,
     interrupts: &Interrupts,
+    mut hangups: Hangups,
 ) -> Result<(), Failure> {
     let mut events = fleet.events();
     let mut screen = Screen::new(form);
@@ -45,6 +47,13 @@ pub(super) async fn watch(
             },
             Some(turn) = following.next() => screen.turned(fleet, &turn)?,
             _ = clock.tick(), if screen.is_drawn() => screen.draw(fleet)?,
+            hangup = hangups.next() => match hangup {
+                Hangup::Reload => {
+                    following.look_now();
+                    Reader::There
+                }
+                Hangup::Gone => break,
+            },
             () = interrupts.first() => break,
         };
     }

@@ -20,6 +20,7 @@ use self::row::{Row, table};
 use super::config::{failure, search, variable};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
 use crate::output::{self, Form, tell};
 use crate::terminal::Terminal;
@@ -31,12 +32,13 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let cache = CatalogCache::of_user(variable);
     let options = Options { cache: cache.clone(), ..Options::default() };
     let outcome = if args.watch {
+        let hangups = Hangups::watch()?;
         let follow = Follow::read(recipe.search.clone());
         let fleet = Fleet::start(recipe.usable(follow.config())?, options);
         wait(&fleet, args.patience(), &interrupts).await;
         let every = Limits::DEFAULT.config_poll_interval;
         let following = Following::start(fleet.clone(), follow, every, move |config| recipe.specs(config));
-        let outcome = live::watch(&fleet, following, args.form(), &interrupts).await;
+        let outcome = live::watch(&fleet, following, args.form(), &interrupts, hangups).await;
         farewell(&fleet, &interrupts).await;
         outcome
     } else {
