@@ -230,9 +230,7 @@ impl Work<'_> {
         let mut headers = Vec::new();
         for (name, text) in &remote.headers {
             let value = Secret::new(self.expand(text, name)?);
-            // What is known is the credential, with and without its scheme.
-            self.secrets.extend(Secret::found_in(&format!("{name}: {}", value.expose())));
-            self.secrets.push(value.clone());
+            self.secrets.extend(Secret::of_header(name, &value));
             headers.push((name.clone(), value));
         }
         if let Some(name) = &remote.bearer_env {

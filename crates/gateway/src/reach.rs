@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cardan_client::{Way, way};
-use cardan_config::resolve::{Endpoint, Reach, Resolved};
+use cardan_config::resolve::{Endpoint, Helper, Reach, Resolved};
 use cardan_config::server::EnvPolicy;
 use cardan_dial::{Http, HttpError, HttpLink, Kind};
 use cardan_proto::limits::Limits;
-use cardan_proto::secret::Secret;
+use cardan_proto::secret::{Redactor, Secret};
 use cardan_tls::{TlsError, Trust};
 use cardan_transport::socket;
 use cardan_transport::spawn::{self, Spawn};
@@ -37,9 +37,9 @@ pub fn way_to(
                 async move { started }
             })
         }
-        Reach::Http(endpoint) => over_http(endpoint, Kind::Auto, limits)?,
-        Reach::Sse(endpoint) => over_http(endpoint, Kind::Events, limits)?,
-        Reach::WebSocket(endpoint) => over_socket(endpoint, limits)?,
+        Reach::Http(endpoint) => over_http(endpoint, Kind::Auto, limits, &resolved.redactor)?,
+        Reach::Sse(endpoint) => over_http(endpoint, Kind::Events, limits, &resolved.redactor)?,
+        Reach::WebSocket(endpoint) => over_socket(endpoint, limits, &resolved.redactor)?,
         Reach::Unix(path) => {
             let path = path.clone();
             way(move || {
@@ -83,16 +83,21 @@ fn launch(
     }
 }
 
-fn over_http(endpoint: &Endpoint, kind: Kind, limits: Limits) -> Result<Arc<dyn Way>, ReachError> {
+fn over_http(
+    endpoint: &Endpoint,
+    kind: Kind,
+    limits: Limits,
+    secrets: &Redactor,
+) -> Result<Arc<dyn Way>, ReachError> {
     let http = Http::new(endpoint.url.expose())?.kind(kind).limits(&limits).trust(trust(endpoint)?);
     let http = endpoint.headers.iter().try_fold(http, with_header)?;
-    let helper = endpoint.helper.clone();
+    let (helper, secrets) = (endpoint.helper.clone(), secrets.clone());
     Ok(way(move || {
-        let (http, helper) = (http.clone(), helper.clone());
+        let (http, helper, secrets) = (http.clone(), helper.clone(), secrets.clone());
         async move {
             let link = |http: Http| -> Result<HttpLink, ReachError> { Ok(http.link()?) };
             let Some(helper) = helper else { return link(http) };
-            let headers = helped(move || helper.run()).await?;
+            let headers = helped(helper, &secrets).await?;
             link(headers.iter().try_fold(http, with_header)?)
         }
     }))
@@ -102,15 +107,16 @@ fn with_header(http: Http, header: &(String, Secret)) -> Result<Http, HttpError>
     http.header(&header.0, header.1.expose())
 }
 
-fn over_socket(endpoint: &Endpoint, limits: Limits) -> Result<Arc<dyn Way>, ReachError> {
+fn over_socket(endpoint: &Endpoint, limits: Limits, secrets: &Redactor) -> Result<Arc<dyn Way>, ReachError> {
     let dial = Dial::new(&limits).trust(trust(endpoint)?);
     let dial = endpoint.headers.iter().try_fold(dial, with_opening_header)?;
-    let (url, helper) = (endpoint.url.clone(), endpoint.helper.clone());
+    let (url, helper, secrets) = (endpoint.url.clone(), endpoint.helper.clone(), secrets.clone());
     Ok(way(move || {
         let (url, mut dial, helper) = (url.clone(), dial.clone(), helper.clone());
+        let secrets = secrets.clone();
         async move {
             if let Some(helper) = helper {
-                let headers = helped(move || helper.run()).await?;
+                let headers = helped(helper, &secrets).await?;
                 dial = headers.iter().try_fold(dial, with_opening_header)?;
             }
             cardan_ws::dial(url.expose(), &dial).await.map_err(ReachError::Socket)
@@ -133,14 +139,16 @@ fn trust(endpoint: &Endpoint) -> Result<Trust, TlsError> {
     }
 }
 
-/// Runs a helper, which waits for a process, where waiting hinders nobody.
-async fn helped<T: Send + 'static>(
-    run: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, ReachError> {
-    match tokio::task::spawn_blocking(run).await {
-        Ok(printed) => printed.map_err(ReachError::Helper),
-        Err(_) => Err(ReachError::Helper("the runtime is shutting down".into())),
+/// Runs a helper, which waits for a process, where waiting hinders nobody. What it brought is not shown from then on.
+async fn helped(helper: Helper, secrets: &Redactor) -> Result<Vec<(String, Secret)>, ReachError> {
+    let headers = match tokio::task::spawn_blocking(move || helper.run()).await {
+        Ok(printed) => printed.map_err(ReachError::Helper)?,
+        Err(_) => return Err(ReachError::Helper("the runtime is shutting down".into())),
+    };
+    for (name, value) in &headers {
+        secrets.learn(Secret::of_header(name, value));
     }
+    Ok(headers)
 }
 
 /// Why a server cannot be reached as it is configured.

@@ -22,6 +22,7 @@ use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
 use cardan_server::Server;
 use common::Scratch;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The servers of a file, where the variable TOKEN has this value.
 fn specs_of(text: &str, token: Option<&str>) -> Vec<Spec> {
@@ -85,6 +86,48 @@ async fn another_credential_is_another_connection() {
         assert!(status.cause.unwrap().contains("the variable TOKEN is not set"));
         fleet.close("the test goes on").await;
     }
+}
+
+/// T27, S1-C5: what a helper printed is known as a secret from then on: a server that repeats it is shown without it, in
+/// events, in the status and in errors of calls.
+#[tokio::test]
+async fn t27_what_a_helper_brings_is_not_shown() {
+    let door = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = door.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        loop {
+            let Ok((mut stream, _)) = door.accept().await else { return };
+            let mut asked = [0; 8192];
+            let read = stream.read(&mut asked).await.unwrap_or_default();
+            let asked = String::from_utf8_lossy(&asked[..read]).into_owned();
+            let token = asked
+                .lines()
+                .find_map(|line| line.split_once("Bearer "))
+                .map_or("nobody", |(_, token)| token);
+            let body = format!("{token} is not welcome");
+            let head = format!(
+                "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer error=\"invalid_token\", \
+                                error_description=\"{token}\"\r\nContent-Length: {}\r\nConnection: close",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+        }
+    });
+    let helper = r#"echo '{\"Authorization\": \"Bearer canary-from-helper\"}'"#;
+    let text = format!("[servers.a]\nurl = 'http://{address}/mcp'\nheaders_helper = \"{helper}\"\n");
+    let fleet = Fleet::start(Vec::new(), Options::default());
+    let mut events = fleet.events();
+    fleet.reload(specs_of(&text, None)).await;
+    fleet.started(Duration::from_secs(60)).await;
+    let mut told = String::new();
+    while let Ok(event) = events.try_recv() {
+        told += &format!("{event:?}\n");
+    }
+    told += &format!("{:?}", fleet.status());
+    assert!(told.contains("is not welcome"), "the server was reached, and was shown: {told}");
+    assert!(told.contains("[redacted]") && !told.contains("canary"), "{told}");
+    fleet.close("the test is over").await;
+    serving.abort();
 }
 
 /// What can change while a server runs needs no restart.

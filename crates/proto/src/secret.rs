@@ -5,9 +5,12 @@
 //! wire is left as it is.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::limits::secret::LEARNED;
 
 mod names;
 
@@ -35,6 +38,12 @@ impl Secret {
         &self.0
     }
 
+    /// What a header holds, with and without the word for its scheme.
+    pub fn of_header(name: &str, value: &Self) -> impl Iterator<Item = Self> {
+        let found: Vec<Self> = Self::found_in(&format!("{name}: {}", value.expose())).collect();
+        found.into_iter().chain([value.clone()])
+    }
+
     /// The values in a text whose names tell that they are secret: `token=...`, `Authorization: ...`.
     pub fn found_in(text: &str) -> impl Iterator<Item = Self> {
         names::values(text).into_iter().map(|range| Self::new(names::behind_scheme(&text[range])))
@@ -47,29 +56,33 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Takes secrets out of text. Without any values it goes by names alone. Cheap to clone.
+/// Takes secrets out of text. Without any values it goes by names alone. Cheap to clone; what one clone learns, all know.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// As they are and as JSON writes them.
     values: Arc<[Box<str>]>,
+    /// The same, of those that were not known from the start. The oldest go first.
+    learned: Arc<RwLock<VecDeque<Box<str>>>>,
 }
 
 impl Redactor {
     /// Looks for these values too.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
-        let mut values = Vec::new();
-        for Secret(value) in secrets {
-            if value.len() < MIN_BYTES {
-                continue;
-            }
-            let json = serde_json::Value::from(&*value).to_string();
-            let escaped = &json[1..json.len() - 1];
-            if *escaped != *value {
-                values.push(escaped.into());
-            }
-            values.push(value);
+        let values: Vec<_> = secrets.into_iter().flat_map(spellings).collect();
+        Self { values: values.into(), learned: Arc::default() }
+    }
+
+    /// Looks for these values from now on, such as those that a helper brought. The latest are kept, as many as the bound
+    /// allows.
+    pub fn learn(&self, secrets: impl IntoIterator<Item = Secret>) {
+        // Nothing that is done under this lock can panic halfway through a change.
+        let mut learned = self.learned.write().unwrap_or_else(PoisonError::into_inner);
+        for value in secrets.into_iter().flat_map(spellings).filter(|value| !self.values.contains(value)) {
+            learned.retain(|known| *known != value);
+            learned.push_back(value);
         }
-        Self { values: values.into() }
+        let surplus = learned.len().saturating_sub(LEARNED);
+        learned.drain(..surplus);
     }
 
     /// The text without secrets. It may have been cut out of a longer one: the end of a value at its
@@ -77,7 +90,8 @@ impl Redactor {
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut ranges = names::values(text);
-        for value in &*self.values {
+        let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
+        for value in self.values.iter().chain(&*learned) {
             ranges.extend(text.match_indices(&**value).map(|(at, found)| at..at + found.len()));
             ranges.extend(torn(text, value));
         }
@@ -100,6 +114,15 @@ impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").field("values", &self.values.len()).finish()
     }
+}
+
+/// How a secret may be written: as it is and as JSON writes it. None where it is too short to be looked for.
+fn spellings(Secret(value): Secret) -> impl Iterator<Item = Box<str>> {
+    let json = serde_json::Value::from(&*value).to_string();
+    let escaped = &json[1..json.len() - 1];
+    let escaped: Option<Box<str>> = (*escaped != *value).then(|| escaped.into());
+    let looked_for = value.len() >= MIN_BYTES;
+    escaped.into_iter().chain([value]).filter(move |_| looked_for)
 }
 
 /// Where the text begins with the rest of a value or ends with its start.
@@ -171,6 +194,24 @@ mod tests {
         let redactor = Redactor::new(Secret::found_in(text));
         assert_eq!(redactor.redact("canary-1 is wrong"), "[redacted] is wrong");
         assert!(redactor.holds("canary-1") && !redactor.holds("other"));
+    }
+
+    /// S1-C5: what is learned later is known to every clone, up to the bound; the oldest is forgotten first.
+    #[test]
+    fn values_are_learned_later() {
+        let redactor = Redactor::new([Secret::new("canary-given")]);
+        let clone = redactor.clone();
+        redactor.learn([Secret::new("canary-\"new\"")]);
+        assert_eq!(
+            clone.redact(r#"a canary-"new" {"b":"canary-\"new\""}"#),
+            r#"a [redacted] {"b":"[redacted]"}"#
+        );
+        redactor.learn((0..LEARNED).map(|n| Secret::new(format!("canary-{n:08}"))));
+        assert!(!clone.holds("canary-\"new\""), "the bound holds, and the oldest is gone");
+        assert!(clone.holds("canary-00000000") && clone.holds("canary-given"));
+        // What is learned again is new again.
+        redactor.learn([Secret::new("canary-00000000"), Secret::new("canary-more")]);
+        assert!(clone.holds("canary-00000000") && !clone.holds("canary-00000001"));
     }
 
     /// S1-C5: redacting again changes nothing.

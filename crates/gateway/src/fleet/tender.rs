@@ -214,7 +214,9 @@ impl Tender {
         true
     }
 
-    fn stands(&self, watch: &mut Watch, transition: Transition) {
+    fn stands(&self, watch: &mut Watch, mut transition: Transition) {
+        // Whoever listens may show it as it is.
+        transition.cause = transition.cause.map(|cause| cause.redacted(&self.upstream.spec.secrets));
         self.upstream.stands(&transition);
         match transition.to {
             to if to.is_up() && !transition.from.is_up() => self.ready(watch),

@@ -316,6 +316,7 @@ impl Upstream {
         let mut inner = self.lock();
         inner.since = Instant::now();
         if let Some(cause) = &transition.cause {
+            // Its parts are clean; together they may read like something that is not.
             inner.cause = Some(self.hidden(&cause.to_string()));
         }
         if transition.to == Condition::READY && !transition.from.is_up() {

@@ -9,6 +9,7 @@ use ::http::header::WWW_AUTHENTICATE;
 use ::http::{HeaderMap, HeaderValue};
 
 use super::headers::{MCP_AUTH_SERVER, is_token_byte, single_text};
+use crate::secret::Redactor;
 
 /// The hints of one answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +23,14 @@ pub struct Hints {
 }
 
 impl Hints {
+    /// Takes secrets out of what the server says.
+    pub(super) fn redact(&mut self, secrets: &Redactor) {
+        let params = self.bearer.iter_mut().flat_map(|bearer| &mut bearer.params).map(|(_, value)| value);
+        for text in params.chain(&mut self.other_schemes).chain(&mut self.auth_server) {
+            *text = secrets.redact(text).into_owned();
+        }
+    }
+
     /// Reads the hints of an answer.
     pub fn read(headers: &HeaderMap) -> Self {
         let mut hints = Self::default();

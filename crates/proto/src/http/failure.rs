@@ -11,6 +11,7 @@ use super::challenge::Hints;
 use super::param::Unfit;
 use super::redirect::{BadEndpoint, RedirectRefusal};
 use super::status::{self, Body, Probe, Verdict};
+use crate::secret::Redactor;
 
 /// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,24 @@ impl HttpFailure {
             | Self::NoReply { status } => Some(*status),
             _ => None,
         }
+    }
+
+    /// The same without secrets in the server's and the system's words.
+    #[must_use]
+    pub fn redacted(mut self, secrets: &Redactor) -> Self {
+        match &mut self {
+            Self::Connect(text) | Self::Broken(text) => *text = secrets.redact(text).into(),
+            Self::Status { excerpt, hints, .. } => {
+                *excerpt = secrets.redact(excerpt).into();
+                hints.redact(secrets);
+            }
+            Self::Content { content_type, excerpt, .. } => {
+                *content_type = secrets.redact(content_type).into();
+                *excerpt = secrets.redact(excerpt).into();
+            }
+            _ => {}
+        }
+        self
     }
 
     /// How to authorize, where the server says so.

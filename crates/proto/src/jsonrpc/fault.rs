@@ -67,6 +67,22 @@ impl Fault {
         self
     }
 
+    /// The same without secrets.
+    #[must_use]
+    pub fn redacted(mut self, secrets: &Redactor) -> Self {
+        if let Cow::Owned(message) = secrets.redact(&self.message) {
+            self.message = message.into();
+        }
+        if let Some(data) = &self.data
+            && let Cow::Owned(text) = secrets.redact(&String::from_utf8_lossy(data))
+        {
+            // What is no JSON any more is told as text.
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            self.data = Some(Bytes::from(value.to_string()));
+        }
+        self
+    }
+
     /// The method does not exist here.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {

@@ -11,6 +11,7 @@ use crate::finding::Rule;
 use crate::http::failure::HttpFailure;
 use crate::jsonrpc::envelope::Violation;
 use crate::jsonrpc::fault::Fault;
+use crate::secret::Redactor;
 use crate::socket::CloseCode;
 
 /// How a call of ours ended.
@@ -194,6 +195,31 @@ pub enum Cause {
     },
     /// The peer refused the handshake.
     OpenRefused(Fault),
+}
+
+impl Cause {
+    /// The same without secrets in the words that came from elsewhere.
+    #[must_use]
+    pub fn redacted(self, secrets: &Redactor) -> Self {
+        let hidden = |text: Box<str>| -> Box<str> { secrets.redact(&text).into() };
+        match self {
+            Self::ClosedByUs(reason) => Self::ClosedByUs(secrets.redact(&reason).into_owned().into()),
+            Self::Closed { code, reason } => Self::Closed { code, reason: hidden(reason) },
+            Self::Exited { status, stderr } => Self::Exited { status, stderr: hidden(stderr) },
+            Self::Unreachable(why) => Self::Unreachable(hidden(why)),
+            Self::Io(error) => Self::Io(hidden(error)),
+            Self::Http(failure) => Self::Http(Box::new(failure.redacted(secrets))),
+            Self::NoCommonRevision { theirs } => {
+                Self::NoCommonRevision { theirs: theirs.into_iter().map(hidden).collect() }
+            }
+            Self::OpenRefused(fault) => Self::OpenRefused(fault.redacted(secrets)),
+            same @ (Self::ClosedByPeer
+            | Self::Stalled
+            | Self::Silent(_)
+            | Self::Violated(_)
+            | Self::OpenTimeout) => same,
+        }
+    }
 }
 
 impl fmt::Display for Cause {
