@@ -57,3 +57,33 @@ fn sources_are_bounded_and_plain() {
     let told = resolved(text, &folder).0.unwrap_err().to_string();
     assert!(told.ends_with("value cannot be read: it is no plain file"), "{told}");
 }
+
+/// S1-C5: what cannot be expanded is told by the names of variables, headers and files; their values are not repeated,
+/// however short.
+#[test]
+fn problems_do_not_repeat_values() {
+    let folder = folder("unrepeated");
+    fs::write(folder.join("broken"), "GOOD=zq1\nzq2 is no variable\n").unwrap();
+    let command = |more: &str| format!("[servers.a]\ncommand = 'x'\n{more}\n");
+    let remote = |more: &str| format!("[servers.a]\nurl = 'https://x/mcp'\n{more}\n");
+    for (text, told) in [
+        (command("env = { A = 'zq1', B = 'zq2 ${MISSING}' }"), "`B`: the variable MISSING is not set"),
+        (
+            command("env = { A = '${MISSING:-zq1}${command:echo zq2}' }"),
+            "`A`: a command would have to be run",
+        ),
+        (command("env = { A = 'zq1 ${file:nowhere}' }"), "`A`: nowhere cannot be read"),
+        (command("env = { A = 'zq1 ${input:pin}' }"), "`A`: the input `pin` has no answer"),
+        (command("env = { A = 'zq1 ${what is zq2}' }"), "`A`: there is a placeholder that we do not know"),
+        (command("env_file = 'broken'"), "broken:2: NAME=VALUE is expected"),
+        (remote("headers = { X = 'zq1 ${MISSING}' }"), "`X`: the variable MISSING is not set"),
+        (
+            remote("headers = { X = 'zq1' }\nbearer_env = 'MISSING'"),
+            "`bearer_env`: the variable MISSING is not set",
+        ),
+    ] {
+        let problem = resolved(&text, &folder).0.unwrap_err();
+        let all = format!("{problem} {problem:?}");
+        assert!(all.contains(told) && !all.contains("zq"), "{text}: {all}");
+    }
+}

@@ -130,6 +130,15 @@ async fn t27_what_a_helper_brings_is_not_shown() {
     serving.abort();
 }
 
+/// S1-C5: a header with a short word for its value leaves errors readable.
+#[tokio::test]
+async fn short_values_do_not_mangle_errors() {
+    let text = "[servers.a]\nurl = 'http://no host/mcp'\nheaders = { X-Way = 'http', X-Kind = 'no', X-Key = 'canary-1' }\n";
+    let [spec] = &specs_of(text, None)[..] else { panic!("one server") };
+    let told = spec.making.as_ref().unwrap_err();
+    assert!(told.starts_with("http://no host/mcp: "), "{told}");
+}
+
 /// What can change while a server runs needs no restart.
 #[tokio::test]
 async fn some_settings_change_while_a_server_runs() {

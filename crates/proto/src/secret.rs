@@ -3,6 +3,10 @@
 //!
 //! Redacting is for text that people read: findings, errors, the last words of a child. What goes over the
 //! wire is left as it is.
+//!
+//! A value that is shorter than [`MIN_BYTES`] is not looked for: it stands in half of all words, and a text without it says
+//! little. One that is shorter than [`WORD_BYTES`] counts as a whole word only. Behind a name that tells of a secret
+//! both are hidden all the same. A secret that is a word of the language makes a poor secret and a poor text.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,7 +14,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::limits::secret::LEARNED;
+use crate::limits::secret::{LEARNED, MIN_BYTES, WORD_BYTES};
 
 mod names;
 
@@ -18,9 +22,6 @@ pub use names::is_secret_name;
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[redacted]";
-
-/// Shorter values are not looked for: they stand in half of all words.
-const MIN_BYTES: usize = 4;
 
 /// A value that no output shows. There is no way to print it but to ask for it.
 #[derive(Clone)]
@@ -92,8 +93,13 @@ impl Redactor {
         let mut ranges = names::values(text);
         let learned = self.learned.read().unwrap_or_else(PoisonError::into_inner);
         for value in self.values.iter().chain(&*learned) {
-            ranges.extend(text.match_indices(&**value).map(|(at, found)| at..at + found.len()));
-            ranges.extend(torn(text, value));
+            let found = text.match_indices(&**value).map(|(at, found)| at..at + found.len());
+            if value.len() < WORD_BYTES {
+                ranges.extend(found.filter(|range| stands_alone(text, range)));
+            } else {
+                ranges.extend(found);
+                ranges.extend(torn(text, value));
+            }
         }
         ranges.retain(|range| text[range.clone()] != *REDACTED);
         if ranges.is_empty() {
@@ -123,6 +129,12 @@ fn spellings(Secret(value): Secret) -> impl Iterator<Item = Box<str>> {
     let escaped: Option<Box<str>> = (*escaped != *value).then(|| escaped.into());
     let looked_for = value.len() >= MIN_BYTES;
     escaped.into_iter().chain([value]).filter(move |_| looked_for)
+}
+
+/// Is it no part of a longer word?
+fn stands_alone(text: &str, range: &Range<usize>) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || c == '_';
+    !text[..range.start].ends_with(goes_on) && !text[range.end..].starts_with(goes_on)
 }
 
 /// Where the text begins with the rest of a value or ends with its start.
@@ -180,6 +192,27 @@ mod tests {
             ("mit käse-br", "mit [redacted]"),
             ("abc is too short to look for", "abc is too short to look for"),
             ("nothing to see", "nothing to see"),
+        ] {
+            assert_eq!(redactor.redact(text), clean);
+        }
+    }
+
+    /// S1-C5: a short value does not tear texts apart; behind a secret's name it is hidden all the same.
+    #[test]
+    fn short_values_are_looked_for_with_care() {
+        let redactor = Redactor::new(["http", "false", "hunter", "s3cret7", "longer-8"].map(Secret::new));
+        for (text, clean) in [
+            // Below the bound: not looked for.
+            ("http is no transport, https is", "http is no transport, https is"),
+            ("true or false is expected", "true or false is expected"),
+            ("token=http", "token=[redacted]"),
+            // From there on as a word.
+            ("hunter, (s3cret7) \"hunter\"", "[redacted], ([redacted]) \"[redacted]\""),
+            ("huntersville, a_hunter, s3cret70", "huntersville, a_hunter, s3cret70"),
+            ("hunte", "hunte"),
+            ("password: xhunter", "password: [redacted]"),
+            // And then anywhere.
+            ("xlonger-8x", "x[redacted]x"),
         ] {
             assert_eq!(redactor.redact(text), clean);
         }
