@@ -1,5 +1,7 @@
 //! "Did you mean": the name that was probably wanted.
 
+use cardan_proto::limits::config::NAME_CHARS;
+
 /// The nearest of `names` to `typed`, if one is near enough to be a slip of the finger.
 #[must_use]
 pub fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -13,7 +15,7 @@ fn distance(one: &str, other: &str) -> usize {
     let fold = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
     let (one, other) = (fold(one), fold(other));
     // Names are short; whoever types a novel is not helped by a guess.
-    if one.len().max(other.len()) > MAX_CHARS {
+    if one.len().max(other.len()) > NAME_CHARS {
         return usize::MAX;
     }
     let mut before: Vec<usize> = Vec::new();
@@ -33,8 +35,6 @@ fn distance(one: &str, other: &str) -> usize {
     }
     above.last().copied().unwrap_or_default()
 }
-
-const MAX_CHARS: usize = 128;
 
 #[cfg(test)]
 mod tests {

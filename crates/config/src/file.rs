@@ -4,6 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use cardan_proto::limits::config::BACKUPS;
+
 /// What happened to the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Saved {
@@ -34,9 +36,6 @@ pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<Saved> {
     Ok(Saved::Backup(backup))
 }
 
-/// Backups of one file. Whoever has so many should tidy up first.
-const MAX_BACKUPS: usize = 10_000;
-
 fn create(path: &Path, text: &str) -> io::Result<Saved> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -54,7 +53,7 @@ fn create(path: &Path, text: &str) -> io::Result<Saved> {
 }
 
 fn back_up(path: &Path, text: &str, permissions: &fs::Permissions) -> io::Result<PathBuf> {
-    for number in 0..MAX_BACKUPS {
+    for number in 0..BACKUPS {
         let ending = if number == 0 { ".bak".to_owned() } else { format!(".bak.{number}") };
         let backup = sibling(path, &ending);
         match write_new(&backup, text) {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::tree::{Entry, MAX_DEPTH, Malformed, Node, Value};
+use cardan_proto::limits::config::TREE_DEPTH;
+
+use crate::tree::{Entry, Malformed, Node, Value};
 
 /// Reads a file. A byte order mark is skipped.
 pub fn parse(text: &str) -> Result<Node, Malformed> {
@@ -52,7 +54,7 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Node, Malformed> {
-        if depth > MAX_DEPTH {
+        if depth > TREE_DEPTH {
             return Err(self.wrong("values are nested too deeply"));
         }
         self.space()?;

@@ -6,16 +6,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cardan_proto::limits::config::{COMMAND_BYTES, COMMAND_POLL, COMMAND_TIME};
 use cardan_proto::secret::Secret;
-
-/// Longer than any password manager takes that needs no hand.
-const TIME: Duration = Duration::from_secs(10);
-
-/// More is no value.
-const OUTPUT_BYTES: u64 = 64 << 10;
 
 /// Runs a line, with more variables in its environment, and returns what it prints, without blanks around it.
 pub(crate) fn shell(line: &str, env: &[(&str, &str)]) -> Result<Secret, String> {
+    within(COMMAND_TIME, line, env)
+}
+
+fn within(time: Duration, line: &str, env: &[(&str, &str)]) -> Result<Secret, String> {
     let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
     command.args([if cfg!(windows) { "/C" } else { "-c" }, line]).envs(env.iter().copied());
     // What it says on stderr may be secret, and is its user's to read.
@@ -28,21 +27,22 @@ pub(crate) fn shell(line: &str, env: &[(&str, &str)]) -> Result<Secret, String> 
     // The thread ends with the pipe, which ends with the group.
     thread::spawn(move || {
         let mut printed = Vec::new();
-        let read = stdout.map(|stdout| stdout.take(OUTPUT_BYTES + 1).read_to_end(&mut printed));
+        let read = stdout.map(|stdout| stdout.take(COMMAND_BYTES + 1).read_to_end(&mut printed));
         let _ = done.send(read.is_some_and(|read| read.is_ok()).then_some(printed));
     });
-    let late = || format!("its command has not ended after {} seconds", TIME.as_secs());
-    let until = Instant::now() + TIME;
-    let Ok(printed) = outcome.recv_timeout(TIME) else {
+    let late = || format!("its command has not ended after {} seconds", time.as_secs());
+    let until = Instant::now() + time;
+    let Ok(printed) = outcome.recv_timeout(time) else {
         end(&mut child);
         return Err(late());
     };
-    let printed = printed.filter(|printed| printed.len() as u64 <= OUTPUT_BYTES);
-    if printed.is_none() {
+    let printed = printed.filter(|printed| printed.len() as u64 <= COMMAND_BYTES);
+    let Some(printed) = printed else {
+        // It may go on for ever, so how it would end is not waited for.
         end(&mut child);
-    }
+        return Err("its command prints too much".to_owned());
+    };
     let status = ended(&mut child, until).ok_or_else(late)?;
-    let Some(printed) = printed else { return Err("its command prints too much".to_owned()) };
     if !status.success() {
         return Err(format!("its command failed: {status}"));
     }
@@ -65,12 +65,9 @@ fn ended(child: &mut Child, until: Instant) -> Option<ExitStatus> {
             end(child);
             return None;
         }
-        thread::park_timeout(STEP);
+        thread::park_timeout(COMMAND_POLL);
     }
 }
-
-/// Between two looks at a command that has printed everything.
-const STEP: Duration = Duration::from_millis(5);
 
 fn end(child: &mut Child) {
     end_group(child);
@@ -108,6 +105,18 @@ mod tests {
     fn runs(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    }
+
+    /// At the bound of its output a command is heard, beyond it and beyond its time it is ended.
+    #[test]
+    fn commands_are_bounded_in_time_and_output() {
+        let long = |bytes: u64| shell(&format!("head -c {bytes} /dev/zero | tr '\\0' x"), &[]);
+        assert_eq!(long(COMMAND_BYTES).expect("it fits").expose().len() as u64, COMMAND_BYTES);
+        assert_eq!(long(COMMAND_BYTES + 1).unwrap_err(), "its command prints too much");
+        let ended = shell("yes", &[]);
+        assert_eq!(ended.unwrap_err(), "its command prints too much", "it is not waited for");
+        let late = within(Duration::from_millis(50), "exec sleep 1000", &[]);
+        assert_eq!(late.unwrap_err(), "its command has not ended after 0 seconds");
     }
 
     #[test]

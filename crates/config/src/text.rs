@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use cardan_proto::limits::config::TEXT_DEPTH;
+
 /// Text as it was written, its placeholders found. Shows no literal text when printed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Text {
@@ -76,9 +78,6 @@ pub enum Grammar {
     /// None: text is text.
     Plain,
 }
-
-/// Defaults inside defaults. Deeper is no configuration.
-const MAX_DEPTH: usize = 8;
 
 impl Text {
     /// Text without placeholders.
@@ -190,7 +189,7 @@ fn parse(text: &str, grammar: Grammar, depth: usize) -> Text {
             rest = &rest["$${".len()..];
             continue;
         }
-        let found = if depth < MAX_DEPTH { placeholder(rest, grammar, depth) } else { None };
+        let found = if depth < TEXT_DEPTH { placeholder(rest, grammar, depth) } else { None };
         let Some((part, length)) = found else {
             literal.push_str(&rest[..1]);
             rest = &rest[1..];

@@ -209,9 +209,3 @@ pub struct Malformed {
     /// What is wrong.
     pub message: String,
 }
-
-/// Tables and lists inside each other. Deeper is no configuration.
-pub(crate) const MAX_DEPTH: usize = 64;
-
-/// Larger files are not read: `~/.claude.json` holds whole histories and grows to some megabytes.
-pub const MAX_FILE_BYTES: u64 = 64 << 20;

@@ -8,16 +8,13 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cardan_proto::limits::fleet::{CATALOG_AGE, CATALOG_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, Kind, List};
 
 /// Files of another make are not read.
 const FORMAT: u32 = 2;
-/// What is larger is not read: no server's lists are.
-const MAX_BYTES: u64 = 64 << 20;
-/// What was not told again for so long belongs to a server that nobody has any more.
-const FORGOTTEN: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Where catalogs are kept.
 #[derive(Debug, Clone)]
@@ -114,10 +111,10 @@ impl CatalogCache {
     #[must_use]
     pub fn load(&self, digest: &str) -> Option<Kept> {
         let file = fs::File::open(self.path(digest)?).ok()?;
-        if file.metadata().ok()?.len() > MAX_BYTES {
+        if file.metadata().ok()?.len() > CATALOG_BYTES {
             return None;
         }
-        let bytes = io::read_to_string(io::Read::take(file, MAX_BYTES)).ok()?;
+        let bytes = io::read_to_string(io::Read::take(file, CATALOG_BYTES)).ok()?;
         serde_json::from_str(&bytes).ok().filter(|kept: &Kept| kept.format == FORMAT)
     }
 
@@ -149,7 +146,7 @@ impl CatalogCache {
         let Ok(files) = fs::read_dir(&self.dir) else { return };
         for file in files.flatten() {
             let age = file.metadata().and_then(|data| data.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > FORGOTTEN) {
+            if age.is_some_and(|age| age > CATALOG_AGE) {
                 let _ = fs::remove_file(file.path());
             }
         }

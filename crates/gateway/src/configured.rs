@@ -1,13 +1,12 @@
 //! From a configuration to the servers of a fleet.
 
-use std::time::Duration;
-
 use cardan_client::Connector;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
 use cardan_config::server::{EnvPolicy, Server, Settings, Tools, Way};
 use cardan_config::{Config, Search};
 use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::START_MAX;
 use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_transport::stderr::OnLine;
@@ -133,7 +132,7 @@ fn bounded(limits: &Limits, settings: Settings) -> Limits {
     let mut limits = limits.clone();
     if let Some(start) = settings.start_timeout {
         // Starting always ends: without a bound of its own it has the longest that is sensible.
-        limits.open_timeout = if start.is_zero() { Duration::from_secs(3600) } else { start };
+        limits.open_timeout = if start.is_zero() { START_MAX } else { start };
         limits.probe_timeout = limits.probe_timeout.min(limits.open_timeout);
     }
     if let Some(call) = settings.call_timeout {
@@ -158,6 +157,8 @@ fn rules(tools: &Tools) -> RuleSet {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Zero is for ever: in silence, and in all. Only starting always ends.
@@ -168,7 +169,7 @@ mod tests {
             let limits = bounded(&Limits::DEFAULT, settings);
             (limits.open_timeout, limits.call_idle_timeout, limits.call_total_timeout)
         };
-        let (usual, zero, hour) = (Limits::DEFAULT, Duration::ZERO, Duration::from_secs(3600));
+        let (usual, zero, hour) = (Limits::DEFAULT, Duration::ZERO, START_MAX);
         assert_eq!(of(None, None), (usual.open_timeout, usual.call_idle_timeout, usual.call_total_timeout));
         assert_eq!(of(Some(zero), Some(zero)), (hour, zero, zero));
         assert_eq!(of(Some(hour), Some(hour)), (hour, hour, hour));

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use cardan_config::digest::Digest;
 use cardan_config::{Config, Problem, Search};
+use cardan_proto::limits::fleet::{READINGS, RECENT, TURNS};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -160,9 +161,6 @@ struct Reading {
     contents: u64,
 }
 
-/// Each reading may name more files to look at. More often than this they do not stop changing.
-const READINGS: usize = 4;
-
 impl Reading {
     fn of(search: &Search, files: Vec<PathBuf>, more: &[PathBuf]) -> Self {
         let mut files = files;
@@ -203,9 +201,6 @@ struct Stamp {
     contents: Option<u64>,
 }
 
-/// Longer than any file system's clock stands still.
-const RECENT: Duration = Duration::from_secs(2);
-
 fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
     files.iter().map(|file| stamp(file)).collect()
 }
@@ -241,9 +236,6 @@ pub enum Turn {
     /// It is wrong, and what was in force stays so.
     Refused(Vec<Problem>),
 }
-
-/// Changes that nobody has read of yet; the fleet goes on with the next when there is room.
-const TURNS: usize = 16;
 
 /// A fleet that goes over to whatever its configuration says. Stops following when it is dropped.
 #[derive(Debug)]

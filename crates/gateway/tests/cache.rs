@@ -7,11 +7,12 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cardan_gateway::cache::{CatalogCache, Kept};
 use cardan_gateway::catalog::{Catalog, Kind, List};
 use cardan_proto::era::Revision;
+use cardan_proto::limits::fleet::{CATALOG_AGE, CATALOG_BYTES};
 use cardan_proto::model::raw::Raw;
 use cardan_proto::session::event::Change;
 use common::Scratch;
@@ -89,6 +90,45 @@ fn what_cannot_be_read_is_absent() {
     }
     fs::write(&path, &good).unwrap();
     assert!(cache.load("ab").is_some());
+}
+
+/// What was not told again for too long is removed, drafts that were left behind too; the rest stays. What is too large is
+/// as good as absent.
+#[test]
+fn old_and_large_catalogs_are_bounded() {
+    let scratch = Scratch::new("bounds");
+    let cache = CatalogCache::new(scratch.path());
+    for digest in ["aa", "bb", "cc"] {
+        cache.save(digest, &Kept::now("s", catalog())).unwrap();
+    }
+    let now = SystemTime::now();
+    let open = |file: &str| {
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(scratch.path().join(file))
+            .unwrap()
+    };
+    let minute = Duration::from_secs(60);
+    open("aa.json").set_modified(now - CATALOG_AGE - minute).unwrap();
+    open("bb.json").set_modified(now - CATALOG_AGE + minute).unwrap();
+    open("dd.0.draft").set_modified(now - CATALOG_AGE - minute).unwrap();
+    cache.prune();
+    assert!(
+        cache.load("aa").is_none()
+            && cache.load("bb").is_some()
+            && !scratch.path().join("dd.0.draft").exists()
+    );
+    // Blanks behind it change nothing of what it says.
+    let file = open("cc.json");
+    let mut text = fs::read_to_string(scratch.path().join("cc.json")).unwrap();
+    let most = usize::try_from(CATALOG_BYTES).unwrap();
+    text.extend(std::iter::repeat_n(' ', most - text.len()));
+    fs::write(scratch.path().join("cc.json"), &text).unwrap();
+    assert!(cache.load("cc").is_some(), "at the bound it is read");
+    file.set_len(CATALOG_BYTES + 1).unwrap();
+    assert!(cache.load("cc").is_none());
 }
 
 /// Only a plain name becomes a path.

@@ -13,11 +13,12 @@ use cardan_client::{Client, way};
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::catalog::Kind;
 use cardan_gateway::fleet::{
-    Fleet, Health, Known, Making, Options, Reloaded, Spec, Status, Unavailable, WINDOW, What,
+    Fleet, Health, Known, Making, Options, Reloaded, Spec, Status, Unavailable, What,
 };
 use cardan_gateway::merge::Naming;
 use cardan_gateway::rules::Pattern;
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::{EVENTS, WINDOW};
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Cause, Change};
 use cardan_proto::upkeep::condition::Condition;
@@ -500,4 +501,17 @@ async fn starting_and_leaving_are_waited_for() {
     fleet.close("the test is over").await;
     drop((call, work));
     tokio::time::timeout(LONG, serving).await.unwrap().unwrap();
+}
+
+/// Who does not read misses the oldest events, and is told how many; nobody else waits for them.
+#[tokio::test(start_paused = true)]
+async fn events_that_nobody_reads_are_bounded() {
+    let fleet = Fleet::start(Vec::new(), Options::default());
+    let mut events = fleet.events();
+    let specs = (0..EVENTS + 3).map(|n| Spec::broken(n.to_string(), "wrong")).collect();
+    fleet.reload(specs).await;
+    let missed = events.recv().await.unwrap_err();
+    assert_eq!(missed, tokio::sync::broadcast::error::RecvError::Lagged(3));
+    assert_eq!(&*events.recv().await.unwrap().server, "3", "the oldest that is left");
+    fleet.close("the test is over").await;
 }

@@ -8,6 +8,7 @@ mod common;
 use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use cardan_gateway::configured::{self, here};
 use cardan_gateway::fleet::{Fleet, Health, Making, Options, Reloaded, Spec};
 use cardan_gateway::reload::{Follow, Following, Look, Turn};
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::TURNS;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
 use cardan_server::Server;
@@ -298,6 +300,32 @@ async fn a_look_that_is_asked_for_is_taken_at_once() {
     following.look_now();
     let Some(Turn::Refused(_)) = following.next().await else { panic!("not refused") };
     assert!(begun.elapsed() < never, "nobody waited for the clock");
+    following.stop().await;
+    fleet.close("the test is over").await;
+}
+
+/// With so many turns that nobody has read, no further look is taken; reading one lets the next follow.
+#[tokio::test(start_paused = true)]
+async fn turns_that_nobody_reads_are_bounded() {
+    let scratch = Scratch::new("turns");
+    let follow = Follow::read(search(&scratch));
+    let fleet = Fleet::start(Vec::new(), Options::default());
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    let specs = move |_: &Config| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Vec::new()
+    };
+    let mut following = Following::start(fleet.clone(), follow, Duration::from_secs(1 << 30), specs);
+    for _ in 0..TURNS * 2 {
+        following.look_now();
+        // The clock goes on only when there is nothing left to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(taken.load(Ordering::Relaxed), TURNS + 1, "the last waits to be told");
+    for _ in 0..TURNS + 2 {
+        assert!(following.next().await.is_some(), "none is lost, and the wish that waited is heard");
+    }
     following.stop().await;
     fleet.close("the test is over").await;
 }

@@ -17,6 +17,7 @@
 use std::time::Duration;
 
 pub mod config;
+pub mod fleet;
 pub mod secret;
 
 /// The bounds of one session and the link that carries it.

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use cardan_proto::limits::fleet::LISTINGS;
 use cardan_proto::method::Method;
 use cardan_proto::model::Cursor;
 use cardan_proto::session::event::Change;
@@ -36,9 +37,6 @@ enum Age {
     Fresh,
     Before,
 }
-
-/// Listings of one list that are followed at a time. One more makes the oldest be forgotten.
-const RUNS: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,7 +80,7 @@ impl Catalog {
             entry.to_string().hash(&mut hasher);
         }
         if let Some(Cursor(next)) = next_cursor {
-            if list.runs.len() >= RUNS {
+            if list.runs.len() >= LISTINGS {
                 list.runs.remove(0);
             }
             list.runs.push((next, hasher));
@@ -174,6 +172,19 @@ mod tests {
         catalog.reconnected();
         assert_eq!(page(&mut catalog, None, &["a"], None), Some(Change::Tools));
         assert_eq!(page(&mut catalog, None, &["a", "c"], None), None, "told once");
+    }
+
+    /// Of more listings at a time than are followed, the oldest is forgotten, and says nothing of the list.
+    #[test]
+    fn listings_at_a_time_are_bounded() {
+        let mut catalog = Catalog::new(8);
+        for run in 0..=LISTINGS {
+            page(&mut catalog, None, &["a"], Some(&format!("run {run}")));
+        }
+        page(&mut catalog, Some("run 0"), &["b"], None);
+        assert!(catalog.reconnected().is_empty(), "it was forgotten, so nothing was listed in full");
+        page(&mut catalog, Some("run 1"), &["b"], None);
+        assert_eq!(catalog.reconnected(), [Method::ToolsList]);
     }
 
     /// S2-45: templates have no change of their own: they are told with the resources.

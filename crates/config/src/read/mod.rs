@@ -7,11 +7,13 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use cardan_proto::limits::config::FILE_BYTES;
+
 use crate::closest::closest;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
 use crate::tool::{Format, OF_PROJECTS, Tool};
-use crate::tree::{Entry, MAX_FILE_BYTES, Malformed, Node, Value};
+use crate::tree::{Entry, Malformed, Node, Value};
 use crate::{json, keys, toml, tree};
 
 pub(crate) use fields::DIALECTS;
@@ -84,7 +86,7 @@ impl File {
         let scene = Scene { file: path, text: "", server: None };
         let cannot = |what: String| scene.problem(&(0..0), None, format!("cannot be read: {what}"));
         let size = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
-        if size > MAX_FILE_BYTES {
+        if size > FILE_BYTES {
             return Err(cannot(format!("{size} bytes are too many for a configuration")));
         }
         let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;

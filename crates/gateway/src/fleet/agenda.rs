@@ -3,16 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cardan_proto::limits::fleet::{LIST_FRESH_MIN, LIST_WAIT_MAX, LIST_WAIT_MIN};
 use tokio::time::Instant;
 
 use crate::catalog::Kind;
-
-/// A list that did not come is asked for again after so long, then after twice as long, and so on.
-const BACKOFF: Duration = Duration::from_secs(5);
-/// But at least so often.
-const BACKOFF_MAX: Duration = Duration::from_secs(600);
-/// A list is not asked for more often than this because its server says that it holds for a moment only.
-const FRESH_MIN: Duration = Duration::from_secs(10);
 
 /// Which lists are to be fetched, and when.
 #[derive(Debug, Default)]
@@ -66,7 +60,7 @@ impl Agenda {
     /// It holds for so long from now.
     pub(super) fn holds(&mut self, kind: Kind, now: Instant, left: Duration) {
         // What lies beyond all clocks holds for ever.
-        match now.checked_add(left.max(FRESH_MIN)) {
+        match now.checked_add(left.max(LIST_FRESH_MIN)) {
             Some(until) => drop(self.expiry.insert(kind, until)),
             None => drop(self.expiry.remove(&kind)),
         }
@@ -81,7 +75,7 @@ impl Agenda {
         for kind in kinds {
             self.expiry.remove(kind);
         }
-        let wait = BACKOFF.saturating_mul(1 << self.failures.min(16)).min(BACKOFF_MAX);
+        let wait = LIST_WAIT_MIN.saturating_mul(1 << self.failures.min(16)).min(LIST_WAIT_MAX);
         (self.failures, self.again) = (self.failures.saturating_add(1), Some(now + wait));
     }
 
@@ -132,7 +126,7 @@ mod tests {
         assert_eq!((agenda.take(), agenda.due_at()), (vec![Kind::Tools], None), "at once on a new link");
         agenda.came(Kind::Tools, start, None);
         agenda.did_not_come(&[Kind::Prompts], start);
-        assert_eq!(agenda.due_at(), Some(start + BACKOFF), "whatever came, it begins anew");
+        assert_eq!(agenda.due_at(), Some(start + LIST_WAIT_MIN), "whatever came, it begins anew");
     }
 
     #[tokio::test(start_paused = true)]
@@ -141,8 +135,8 @@ mod tests {
         agenda.came(Kind::Tools, start, Some(60_000));
         agenda.came(Kind::Prompts, start, Some(1));
         agenda.came(Kind::Resources, start, Some(0));
-        assert_eq!(agenda.due_at(), Some(start + FRESH_MIN));
-        agenda.due(start + FRESH_MIN);
+        assert_eq!(agenda.due_at(), Some(start + LIST_FRESH_MIN));
+        agenda.due(start + LIST_FRESH_MIN);
         for _ in 0..3 {
             agenda.touch([Kind::Prompts, Kind::Templates]);
         }

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cardan_proto::limits::fleet::{EVENTS, STARTS};
 use cardan_proto::session::event::Change;
 use cardan_proto::upkeep::condition::Transition;
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -36,18 +37,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { parallel: 8, cache: None }
+        Self { parallel: STARTS, cache: None }
     }
 }
 
-/// How long a listing waits for upstreams that are starting, unless told otherwise.
-pub const WINDOW: Duration = Duration::from_millis(250);
-
 /// Why those end that a reload takes out.
 const CHANGED: &str = "the configuration changed";
-
-/// Events that nobody has read yet; who reads more slowly misses the oldest.
-const EVENTS: usize = 1024;
 
 /// Something that happened to one upstream.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cardan_client::{CallError, Listen, Managed, Watcher};
 use cardan_proto::jsonrpc::fault::code;
+use cardan_proto::limits::fleet::WINDOW;
 use cardan_proto::model::ServerCapabilities;
 use cardan_proto::model::raw::Raw;
 use cardan_proto::session::event::{Change, Interest};
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use super::agenda::Agenda;
 use super::spec::{Credentials, Making};
 use super::upstream::{Progress, Upstream};
-use super::{CHANGED, WINDOW, What};
+use super::{CHANGED, What};
 use crate::cache::{Kept, Told};
 use crate::catalog::{Catalog, Kind, List, fetch};
 

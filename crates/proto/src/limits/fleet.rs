@@ -1,0 +1,51 @@
+//! Bounds of a fleet of servers and of what follows its configuration.
+
+use std::time::Duration;
+
+/// Servers that start at a time, unless told otherwise; the others wait. More would only be in each other's way.
+pub const STARTS: usize = 8;
+
+/// For how long a listing waits for servers that are starting, unless told otherwise, and for how long a starting one holds
+/// its place. What a person takes for at once.
+pub const WINDOW: Duration = Duration::from_millis(250);
+
+/// The longest start of a server whose configuration sets no bound (`start_timeout = 0`). Images and packages may have to be
+/// fetched, but starting always ends.
+pub const START_MAX: Duration = Duration::from_secs(3600);
+
+/// Events of a fleet that nobody has read yet. Who reads more slowly misses the oldest, and is told how many.
+pub const EVENTS: usize = 1024;
+
+/// One catalog on disk. A larger one is not read, and as good as absent: no server's lists are that long.
+pub const CATALOG_BYTES: u64 = 64 << 20;
+
+/// A catalog that was not told again. Then it is removed: it belongs to a server that nobody has any more.
+pub const CATALOG_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// A list that did not come is asked for again after so long, then after twice as long, and so on.
+pub const LIST_WAIT_MIN: Duration = Duration::from_secs(5);
+
+/// But at least so often.
+pub const LIST_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// A list is not asked for more often than this because its server says that it holds for a moment only.
+pub const LIST_FRESH_MIN: Duration = Duration::from_secs(10);
+
+/// Readings of a configuration in a row, where each names more files to look at. Then the last one counts, and the next look
+/// sees what is left: files that name each other for ever are not waited for.
+pub const READINGS: usize = 4;
+
+/// A file that was written so lately is told apart by its contents too. Longer than any file system's clock stands still.
+pub const RECENT: Duration = Duration::from_secs(2);
+
+/// Turns of a configuration that nobody has read of yet. With so many no further look is taken until one is read.
+pub const TURNS: usize = 16;
+
+/// Listings of one list that a kept connection follows at a time. One more makes the oldest be forgotten, so that its list counts
+/// as not known: a few applications may share a connection, and each pages through one listing.
+pub const LISTINGS: usize = 4;
+
+const _: () = {
+    assert!(LIST_WAIT_MIN.as_secs() <= LIST_WAIT_MAX.as_secs(), "waits grow");
+    assert!(READINGS >= 2, "what a first reading names is looked at");
+};
