@@ -113,10 +113,10 @@ impl Http {
         Ok(self)
     }
 
-    /// Whom we trust, and what we show to servers that ask for a certificate; the machine's roots, unless told. It
-    /// takes the place of what was said before, [`roots`](Self::roots) included.
+    /// Whom we trust, and what we show to servers that ask for a certificate; the machine's roots, unless told. It adds to
+    /// what was said before, [`roots`](Self::roots) included; of two certificates the later is shown.
     pub fn trust(mut self, trust: Trust) -> Self {
-        self.trust = trust;
+        self.trust = self.trust.and(trust);
         self
     }
 

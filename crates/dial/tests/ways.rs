@@ -236,6 +236,31 @@ async fn tls_trusts_what_the_user_adds() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// S1-27: what is trusted adds up, in whichever order it is said.
+#[tokio::test]
+async fn s1_27_roots_and_trust_add_up() {
+    let (config, pem) = certificate(&[]);
+    let folder = scratch("sum");
+    let roots = folder.join("roots.pem");
+    std::fs::write(&roots, pem).unwrap();
+    let (_, other) = certificate(&[]);
+    std::fs::write(folder.join("other.pem"), other).unwrap();
+    let other = cardan_tls::Trust::default().roots(&folder.join("other.pem")).unwrap();
+    for before in [true, false] {
+        let stage = modern(|asked| Say::Json(result(asked, text("ok"))));
+        let secure = Secure { stage: stage.clone(), config: Arc::new(config.clone()), tunnel: false };
+        let http =
+            Http::new("https://server.test/mcp").unwrap().dial(Arc::new(secure)).proxies(Proxies::Direct);
+        let http = match before {
+            true => http.roots(&roots).unwrap().trust(other.clone()),
+            false => http.trust(other.clone()).roots(&roots).unwrap(),
+        };
+        connect(&http).await;
+        assert_eq!(stage.dialled(), ["server.test:443"]);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 fn trusting_nothing(folder: &std::path::Path) -> Result<Http, HttpError> {
     Http::new("https://server.test/").unwrap().roots(&folder.join("none.pem"))
 }

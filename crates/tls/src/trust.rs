@@ -44,6 +44,17 @@ impl Trust {
         self
     }
 
+    /// Both: the roots of either are trusted, `other`'s certificate is shown where it has one, and where one of them trusts
+    /// anyone, so do both.
+    pub fn and(mut self, other: Self) -> Self {
+        self.roots.extend(other.roots);
+        self.identity = other.identity.or(self.identity);
+        if other.checks == Checks::None {
+            self.checks = Checks::None;
+        }
+        self
+    }
+
     /// Is there a certificate of ours to show?
     #[must_use]
     pub fn has_identity(&self) -> bool {

@@ -125,6 +125,25 @@ async fn s1_27_clients_show_their_certificate() {
     assert!(met(trusting(&certificate).identity(foreign)).await.is_err(), "nobody vouches for it");
 }
 
+/// S1-27: two trusts add up, whichever comes first; only unchecked is stronger.
+#[tokio::test]
+async fn s1_27_trusts_add_up() {
+    let folder = Folder::new("sum");
+    let made = ["one.test", "two.test"].map(|name| folder.own(name));
+    let [one, two] = made.each_ref().map(|(certificate, _)| trusting(certificate));
+    let [first, second] = made.each_ref().map(|(certificate, key)| Identity::read(certificate, key).unwrap());
+    for both in [one.clone().and(two.clone()), two.clone().and(one.clone())] {
+        assert!(both.believes(&first, "one.test") && both.believes(&second, "two.test"));
+        assert!(!both.has_identity());
+    }
+    let shown = Trust::default().identity(first.clone());
+    assert!(one.clone().and(shown.clone()).has_identity() && shown.and(one.clone()).has_identity());
+    for anyone in [one.clone().and(Trust::default().unchecked()), Trust::default().unchecked().and(one)] {
+        let met = shake(second.server(HTTP).unwrap(), anyone.client(HTTP).unwrap(), "other.test").await;
+        assert!(met.is_ok(), "{met:?}");
+    }
+}
+
 /// What is wrong with a file is told with its name and with what to do.
 #[test]
 fn files_of_no_use_are_named() {
