@@ -251,6 +251,42 @@ fn a_server_for_this_project_is_removed_from_the_named_file() {
     assert_eq!(world.text(".claude.json"), file(""));
 }
 
+/// What a user gets wrong, or has to know, is told where it happens.
+#[test]
+fn slips_are_told_with_what_to_do() {
+    let world = World::new("slips");
+    world.put("project/.mcp.json", "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
+    world.put(
+        ".cursor/mcp.json",
+        "{\"mcpServers\": {\"a\": {\"command\": \"y\"}, \"b\": {\"command\": \"z\"}}}",
+    );
+    // Of two servers with one name, the other is not dropped in silence.
+    let imported = world.config(&["import", "--all", "--scope", "project"]).exits(0);
+    let left_out = "(cursor) is left out: the one in";
+    assert!(imported.stderr.contains("`a` in ") && imported.stderr.contains(left_out), "{imported:#?}");
+    assert!(imported.stdout.starts_with("a  .mcp.json:1\nb  "), "{imported:#?}");
+    world
+        .config(&["export", "a", "--to", "cursor", "--write"])
+        .exits(0)
+        .tells(&["`a` is left out: a server `a` is there already, in line 1; replace it with --force"]);
+    world
+        .config(&["import", "--from", "cursr"])
+        .exits(1)
+        .tells(&["`cursr` is no tool, and there is no such file", "did you mean `cursor`?"]);
+    world
+        .config(&["list", "--from", "./nowhere.json"])
+        .exits(1)
+        .tells(&["tools are cardan, claude-desktop,"]);
+    world.config(&["add", "", "https://x/mcp"]).exits(1).tells(&["a server without a name cannot be called"]);
+    // Which answers are missing, and how they are given.
+    let toml = "[inputs.key]\npassword = true\n[inputs.mode]\ndefault = 'read'\n\
+                [servers.c]\ncommand = 'x'\nenv = { K = '${input:key}', M = '${input:mode}' }\n";
+    world.put("project/cardan.toml", toml);
+    let explained = world.config(&["explain", "c", "--json"]).exits(0).json();
+    assert_eq!(explained["inputs"]["key"], "not answered; set CARDAN_INPUT_KEY");
+    assert_eq!(explained["inputs"]["mode"], "answered");
+}
+
 #[test]
 fn precedence_is_explained() {
     let world = World::new("explain");

@@ -235,7 +235,9 @@ impl Work<'_> {
         }
         if let Some(name) = &remote.bearer_env {
             let Some(token) = (self.surroundings.env)(name).filter(|token| !token.is_empty()) else {
-                return Err(self.unset("bearer_env", name));
+                // It is a name and no placeholder, so there is no default to give.
+                let problem = self.problem("bearer_env", format!("the variable {name} is not set"));
+                return Err(problem.next("set it to the token"));
             };
             self.secrets.push(Secret::new(token.as_str()));
             headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));

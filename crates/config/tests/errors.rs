@@ -36,6 +36,15 @@ fn s0_12_an_unknown_transport_names_the_accepted_ones_and_where_it_stood() {
 }
 
 #[test]
+fn a_server_without_a_name_is_none() {
+    told(
+        "cardan.toml",
+        "[servers.' ']\nurl = 'https://x'\n",
+        &["cardan.toml:1:10: server ` `: a server without a name cannot be called; give it one"],
+    );
+}
+
+#[test]
 fn servers_that_cannot_be_reached_say_why() {
     let next = "give it a `command` or a `url`";
     told(

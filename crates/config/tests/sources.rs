@@ -79,7 +79,7 @@ fn problems_do_not_repeat_values() {
         (remote("headers = { X = 'zq1 ${MISSING}' }"), "`X`: the variable MISSING is not set"),
         (
             remote("headers = { X = 'zq1' }\nbearer_env = 'MISSING'"),
-            "`bearer_env`: the variable MISSING is not set",
+            "`bearer_env`: the variable MISSING is not set; set it to the token",
         ),
     ] {
         let problem = resolved(&text, &folder).0.unwrap_err();

@@ -202,6 +202,12 @@ impl File {
         let lines = tree::Lines::of(scene.text);
         for (at, entry) in servers.entries().iter().enumerate() {
             let scene = Scene { server: Some(&entry.key), ..scene };
+            if entry.key.trim().is_empty() {
+                let problem =
+                    scene.problem(&entry.key_span, None, "a server without a name cannot be called");
+                self.problems.push(problem.next("give it one"));
+                continue;
+            }
             if servers.entries()[at + 1..].iter().any(|later| later.key == entry.key) {
                 let message = "this name is given again below, and the last one counts";
                 self.problems.push(scene.problem(&entry.key_span, None, message));

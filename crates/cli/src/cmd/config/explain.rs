@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use cardan_config::load::{Reason, Source};
+use cardan_config::resolve::input_variable;
 use cardan_config::tree::{Entry, Node, Value};
 use cardan_config::{Config, Search, Server, json, show};
 
@@ -42,6 +43,17 @@ fn of_server(server: &Server, config: &Config) -> Node {
     let variables: Vec<Entry> = variables.collect();
     if !variables.is_empty() {
         entries.push(Entry::new("variables", Node::new(Value::Table(variables))));
+    }
+    let inputs = server.inputs().into_iter().map(|id| {
+        let state = match config.input(&id, &variable) {
+            Some(_) => "answered".to_owned(),
+            None => format!("not answered; set {}", input_variable(&id)),
+        };
+        Entry::new(id, Node::text(state))
+    });
+    let inputs: Vec<Entry> = inputs.collect();
+    if !inputs.is_empty() {
+        entries.push(Entry::new("inputs", Node::new(Value::Table(inputs))));
     }
     if server.isolation.is_some() {
         // Whoever wrote it must not believe that the process is locked in.

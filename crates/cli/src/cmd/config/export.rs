@@ -36,7 +36,10 @@ pub(super) fn run(args: &ExportArgs, search: &Search) -> Result<(), Failure> {
                 }
                 let _ = writeln!(told, "{}  {}", server.name, short(draft.path(), search));
             }
-            Err(error @ (EditError::Exists { .. } | EditError::Unsupported(_))) => {
+            Err(error @ EditError::Exists { .. }) => {
+                tell(&format!("`{}` is left out: {error}; replace it with --force", server.name));
+            }
+            Err(error @ EditError::Unsupported(_)) => {
                 tell(&format!("`{}` is left out: {error}", server.name));
             }
             Err(error) => return Err(refused(&error, draft.path(), search)),

@@ -30,15 +30,19 @@ pub(super) fn run(args: &ImportArgs, search: &Search) -> Result<(), Failure> {
             return Err(Failure::usage(message).next("see what there is with `cardan config import`"));
         }
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Vec<&Server> = Vec::new();
     for file in &files {
         for server in file.servers.iter().filter(|server| here(server, search)) {
             let wanted = args.names.is_empty() || args.names.contains(&server.name);
-            // What is nearer has been imported already.
-            if !wanted || seen.contains(&server.name.as_str()) {
+            if !wanted {
                 continue;
             }
-            seen.push(&server.name);
+            if let Some(nearer) = seen.iter().find(|nearer| nearer.name == server.name) {
+                let (place, before) = (show::place(&server.origin), show::place(&nearer.origin));
+                tell(&format!("`{}` in {place} is left out: the one in {before} counts", server.name));
+                continue;
+            }
+            seen.push(server);
             one(&mut draft, file, server, args, search, &mut told)?;
         }
     }

@@ -14,6 +14,7 @@ mod save;
 use std::env;
 use std::path::{Path, PathBuf};
 
+use cardan_config::closest::closest;
 use cardan_config::{Config, File, Problem, Search, Tool};
 
 use self::args::{ConfigArgs, Verb};
@@ -69,6 +70,15 @@ fn files_from(from: &str, search: &Search) -> Result<Vec<File>, Failure> {
         Some(tool) => (search.files_of(tool), Some(tool)),
         None => (vec![named(from, search)], None),
     };
+    if tool.is_none() && !paths.iter().any(|path| path.exists()) {
+        let message = format!("`{from}` is no tool, and there is no such file");
+        let tools: Vec<&str> = Tool::ALL.iter().map(|tool| tool.id()).collect();
+        let next = match closest(from, tools.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("tools are {}", tools.join(", ")),
+        };
+        return Err(Failure::usage(message).next(next));
+    }
     if let (Some(tool), true) = (tool, paths.is_empty()) {
         let places =
             tool.project_files(&search.project()).into_iter().chain(tool.user_files(&search.folders));
