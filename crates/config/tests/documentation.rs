@@ -43,6 +43,29 @@ fn every_example_is_accepted_or_wrong_as_it_says() {
     }
 }
 
+/// Examples of files that several tools could have are read as the one that the page says.
+#[test]
+fn examples_are_read_as_the_tool_that_is_meant() {
+    let tool_of = |name: &str| {
+        let (_, _, text) = blocks().into_iter().find(|(_, words, _)| words.first() == Some(&name)).unwrap();
+        File::parse(Path::new(name), &text, None).unwrap().tool
+    };
+    for (name, tool) in [
+        (".claude.json", Tool::ClaudeCode),
+        ("plugin.json", Tool::ClaudeCode),
+        ("settings.json", Tool::VsCode),
+        (".copilot/mcp-config.json", Tool::VsCode),
+        ("opencode.json", Tool::OpenCode),
+    ] {
+        assert_eq!(tool_of(name), tool, "{name}");
+    }
+    let (_, _, claude) =
+        blocks().into_iter().find(|(_, words, _)| words.first() == Some(&".claude.json")).unwrap();
+    let file = File::parse(Path::new(".claude.json"), &claude, None).unwrap();
+    let projects: Vec<_> = file.servers.iter().map(|server| server.origin.project.is_some()).collect();
+    assert_eq!(projects, [false, true]);
+}
+
 /// Every key is in the table, and every key in the table exists.
 #[test]
 fn every_key_is_documented() {
