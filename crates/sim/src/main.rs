@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use cardan_sim::{Tracing, judge, run_seed};
+use cardan_sim::{Tracing, UPKEEP, judge, run_seed, run_upkeep};
 
 const USAGE: &str = "usage: cardan-sim [--seeds N] [--from S] [--seed X [--trace]]
   --seeds N   run N seeds (10000)
@@ -81,7 +81,11 @@ fn run(wish: &Wish) -> ExitCode {
 
 fn tell(seed: u64, what: &str) {
     eprintln!("seed {seed}: {what}");
-    let trace = catch_unwind(|| run_seed(seed, Tracing::On).trace).unwrap_or_default();
+    let trace = catch_unwind(|| match what.starts_with(UPKEEP) {
+        true => run_upkeep(seed, Tracing::On).trace,
+        false => run_seed(seed, Tracing::On).trace,
+    });
+    let trace = trace.unwrap_or_default();
     for line in &trace[trace.len().saturating_sub(TAIL)..] {
         eprintln!("  {line}");
     }
@@ -89,12 +93,13 @@ fn tell(seed: u64, what: &str) {
 }
 
 fn show(seed: u64, tracing: Tracing) -> ExitCode {
-    let report = run_seed(seed, tracing);
-    for line in &report.trace {
+    let (report, kept) = (run_seed(seed, tracing), run_upkeep(seed, tracing));
+    for line in report.trace.iter().chain(&kept.trace) {
         say(line);
     }
     say(&format!("seed {seed}: {} steps, digest {:016x}, {:?}", report.steps, report.digest, report.tally));
-    match report.failure {
+    say(&format!("upkeep: {} steps, digest {:016x}, {:?}", kept.steps, kept.digest, kept.tally));
+    match report.failure.or_else(|| kept.failure.map(|what| format!("{UPKEEP}{what}"))) {
         None => {
             say("1 passed, 0 failed");
             ExitCode::SUCCESS

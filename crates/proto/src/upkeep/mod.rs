@@ -136,6 +136,8 @@ pub struct Upkeep {
     /// When links were made anew, as far as it matters for a burst.
     restarts: VecDeque<Moment>,
     care: Care,
+    /// Why we close, until it is told: the session may be past every state in which it could be.
+    untold: Option<Cause>,
     outputs: VecDeque<Output>,
 }
 
@@ -184,6 +186,7 @@ impl Upkeep {
             rounds: 0,
             restarts: VecDeque::new(),
             care: Care::default(),
+            untold: None,
             outputs: VecDeque::new(),
         }
     }
@@ -265,11 +268,11 @@ impl Upkeep {
     }
 
     fn close(&mut self, now: Moment, reason: Cow<'static, str>) {
-        let cause = Some(Cause::ClosedByUs(reason.clone()));
+        let cause = Cause::ClosedByUs(reason.clone());
         match self.phase {
             Phase::Idle => {
                 self.phase = Phase::Over;
-                return self.become_condition(now, Condition::CLOSED, cause);
+                return self.become_condition(now, Condition::CLOSED, Some(cause));
             }
             Phase::Opening => self.outputs.push_back(Output::Abandon),
             Phase::Up { .. } => self.outputs.push_back(Output::Drain { reason }),
@@ -277,6 +280,7 @@ impl Upkeep {
             Phase::Replacing => {}
             Phase::Closing | Phase::Over => return,
         }
+        self.untold = Some(cause);
         self.phase = Phase::Closing;
         let draining = Condition::Session(State::Draining);
         let next = if self.condition.may_become(draining) {
@@ -284,7 +288,7 @@ impl Upkeep {
         } else {
             Condition::Session(State::Disconnecting)
         };
-        self.become_condition(now, next, cause);
+        self.become_condition(now, next, None);
     }
 
     /// The session's own states show through, as far as they say something new: that calls flow is
@@ -440,7 +444,7 @@ impl Upkeep {
             return;
         }
         let from = std::mem::replace(&mut self.condition, next);
-        let attempt = self.attempts;
+        let (attempt, cause) = (self.attempts, cause.or_else(|| self.untold.take()));
         let transition = Transition { from, to: next, cause, attempt, at: now };
         self.outputs.push_back(Output::Transition(transition));
     }
