@@ -119,15 +119,11 @@ impl Keeper {
                 self.reaching = Some(Attempt { link, reaching, abandon, until: None });
             }
             Output::Abandon => {
-                // It ends by itself, so that whatever it had started has ended with it.
-                match (&mut self.reaching, &self.client) {
-                    (Some(attempt), _) => {
-                        attempt.abandon.send_replace(true);
-                        attempt.until = Some(Box::pin(tokio::time::sleep(self.kept.limits.open_timeout)));
-                    }
-                    // It succeeded in the very moment.
-                    (None, Some((_, client))) => client.peer().end(abandoned()),
-                    (None, None) => {}
+                // It ends by itself, so that whatever it had started has ended with it. One that succeeded in the
+                // very moment was ended when it was found to be unwanted.
+                if let Some(attempt) = &mut self.reaching {
+                    attempt.abandon.send_replace(true);
+                    attempt.until = Some(Box::pin(tokio::time::sleep(self.kept.limits.open_timeout)));
                 }
             }
             Output::Drain { reason } => {
@@ -273,6 +269,10 @@ impl Keeper {
         self.kept.opened(peer.clone(), link, client.settled().clone());
         // Who set another meanwhile did not see the link.
         self.kept.level_to(peer, level);
+        // It was given up before, or in the very moment, and succeeded all the same.
+        if self.kept.present().borrow().closing {
+            peer.end(abandoned());
+        }
         self.client = Some((link, client));
     }
 
