@@ -1,0 +1,286 @@
+//! Kept connections over HTTP to a server that follows a script, so that what else is a matter of luck happens every
+//! time: sessions that expire under two calls at once, probes that break.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cardan::client::{CallError, Client, Managed, Watcher, way};
+use cardan::proto::session::config::EraChoice;
+use cardan::proto::session::event::Cause;
+use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
+use cardan_dial::Http;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Barrier, Notify};
+use tokio::task::JoinHandle;
+
+/// Whatever one test waits for happens within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
+}
+
+/// One request that carries a message, or none.
+struct Request {
+    method: String,
+    session: Option<String>,
+    message: Value,
+}
+
+/// What is done with a request.
+enum Answer {
+    Json(Value),
+    /// The greeting of a new session.
+    Session(String, Value),
+    Status(&'static str),
+    /// The connection is closed without a word.
+    Break,
+}
+
+/// A port where a script answers.
+struct Door {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Door {
+    async fn open<S, F>(address: SocketAddr, script: S) -> Self
+    where
+        S: Fn(Request) -> F + Clone + Send + 'static,
+        F: Future<Output = Answer> + Send,
+    {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let script = script.clone();
+                tokio::spawn(async move { answer(stream, script).await });
+            }
+        });
+        Self { address, accepting }
+    }
+
+    /// From now on nobody gets in.
+    async fn close(self) {
+        self.accepting.abort();
+        let _ = self.accepting.await;
+    }
+}
+
+/// One request for each connection.
+async fn answer<S, F>(stream: TcpStream, script: S) -> Option<()>
+where
+    S: Fn(Request) -> F,
+    F: Future<Output = Answer>,
+{
+    let mut stream = BufReader::new(stream);
+    let (mut line, mut length, mut session) = (String::new(), 0, None);
+    stream.read_line(&mut line).await.ok()?;
+    let method = line.split(' ').next()?.to_owned();
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header).await.ok()?;
+        let Some((name, value)) = header.trim().split_once(':') else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().ok()?,
+            "mcp-session-id" => session = Some(value.trim().to_owned()),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let message = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, more, body) = match script(Request { method, session, message }).await {
+        Answer::Json(reply) => ("200 OK", String::new(), reply.to_string()),
+        Answer::Session(id, reply) => ("200 OK", format!("Mcp-Session-Id: {id}\r\n"), reply.to_string()),
+        Answer::Status(status) => (status, String::new(), String::new()),
+        Answer::Break => return None,
+    };
+    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 {status}\r\n{kind}{more}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes()).await.ok()
+}
+
+fn reply(call: &Value, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
+}
+
+/// What a server does with everything that is not of interest.
+fn usual(request: &Request, session: &str) -> Answer {
+    let message = &request.message;
+    match (request.method.as_str(), message["method"].as_str()) {
+        ("POST", Some("initialize")) => {
+            let result = json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "door", "version": "1" },
+            });
+            Answer::Session(session.to_owned(), reply(message, result))
+        }
+        ("POST", Some("tools/call")) => Answer::Json(reply(message, json!({ "content": [] }))),
+        ("POST", _) if message.get("id").is_some() => Answer::Json(reply(message, json!({}))),
+        ("POST", _) => Answer::Status("202 Accepted"),
+        _ => Answer::Status("405 Method Not Allowed"),
+    }
+}
+
+fn anywhere() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn keep(address: SocketAddr) -> Managed {
+    let http = Http::new(&format!("http://{address}/mcp")).unwrap();
+    let way = way(move || std::future::ready(http.link()));
+    let short = Duration::from_millis(20);
+    let policy = Policy {
+        backoff: Backoff { min: short, max: short, attempts: u32::MAX },
+        burst: Burst { restarts: u32::MAX, within: short },
+        probe: Probe { every: None, ..Policy::REMOTE.probe },
+        ..Policy::REMOTE
+    };
+    Managed::start(Client::builder("tests", "0").era(EraChoice::Legacy), way, policy)
+}
+
+async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
+    within(wanted, async {
+        loop {
+            let transition = watcher.next().await.expect("it is kept");
+            if transition.to.to_string().starts_with(wanted) {
+                return transition;
+            }
+        }
+    })
+    .await
+}
+
+fn told(mut watcher: Watcher<Transition>) -> Vec<String> {
+    std::iter::from_fn(|| watcher.try_next()).map(|transition| transition.to.to_string()).collect()
+}
+
+/// F13: two calls meet an expired session, at once or while it is being opened anew: one opening serves both, and
+/// each runs once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_two_calls_meet_an_expired_session() {
+    for together in [true, false] {
+        let openings = Arc::new(AtomicUsize::new(0));
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let both = Arc::new(Barrier::new(2));
+        let (arrived, opening) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (opened, done) = (Arc::clone(&openings), Arc::clone(&ran));
+        let script = move |request: Request| {
+            let (openings, ran) = (Arc::clone(&opened), Arc::clone(&done));
+            let (both, arrived, opening) = (Arc::clone(&both), Arc::clone(&arrived), Arc::clone(&opening));
+            async move {
+                let mut session = String::new();
+                match request.message["method"].as_str() {
+                    Some("initialize") => {
+                        let number = openings.fetch_add(1, Ordering::SeqCst) + 1;
+                        session = format!("s{number}");
+                        if number > 1 && !together {
+                            // The other call is turned away only now.
+                            opening.notify_one();
+                        }
+                    }
+                    Some("tools/call") if request.session.as_deref() == Some("s1") => {
+                        both.wait().await;
+                        if arrived.fetch_add(1, Ordering::SeqCst) == 1 && !together {
+                            opening.notified().await;
+                        }
+                        return Answer::Status("404 Not Found");
+                    }
+                    Some("tools/call") => {
+                        let name = request.message["params"]["name"].as_str().unwrap().to_owned();
+                        ran.lock().unwrap().push((name, request.session.clone()));
+                    }
+                    _ => {}
+                }
+                usual(&request, &session)
+            }
+        };
+        let door = Door::open(anywhere(), script).await;
+        let managed = keep(door.address);
+        within("ready", managed.ready(PATIENCE)).await.unwrap();
+        let calls =
+            ["a", "b"].map(|name| tokio::spawn(managed.call_tool(name, &json!({})).unwrap().into_future()));
+        for call in calls {
+            within("a call", call).await.unwrap().unwrap();
+        }
+        assert_eq!(openings.load(Ordering::SeqCst), 2, "once for both, together: {together}");
+        let mut ran = ran.lock().unwrap().clone();
+        ran.sort();
+        let second = Some("s2".to_owned());
+        assert_eq!(ran, [("a".to_owned(), second.clone()), ("b".to_owned(), second)]);
+        let told = told(managed.transitions());
+        assert!(!told.iter().any(|to| to == "disconnected"), "the link is well: {told:?}");
+        within("the close", managed.close("done")).await;
+    }
+}
+
+/// PNG-2, F11: a probe that a broken exchange swallowed is asked once more, over a fresh one. An answer: the link is
+/// kept. Nobody there: it is lost, with that as its cause, and comes back with the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn png_2_a_broken_probe_is_asked_once_more() {
+    for answered in [true, false] {
+        let probes = Arc::new(AtomicUsize::new(0));
+        let (probed, gone) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (asked, seen, shut) = (Arc::clone(&probes), Arc::clone(&probed), Arc::clone(&gone));
+        let script = move |request: Request| {
+            let (probes, probed, gone) = (Arc::clone(&asked), Arc::clone(&seen), Arc::clone(&shut));
+            async move {
+                match request.message["method"].as_str() {
+                    Some("tools/call") if request.message["params"]["name"] == "break" => Answer::Break,
+                    Some("ping") if probes.fetch_add(1, Ordering::SeqCst) == 0 => {
+                        probed.notify_one();
+                        if !answered {
+                            gone.notified().await;
+                        }
+                        Answer::Break
+                    }
+                    _ => usual(&request, "s"),
+                }
+            }
+        };
+        let mut door = Door::open(anywhere(), script.clone()).await;
+        let address = door.address;
+        let managed = keep(address);
+        within("ready", managed.ready(PATIENCE)).await.unwrap();
+        let mut watcher = managed.transitions();
+        until(&mut watcher, "ready").await;
+        let broken = tokio::spawn(managed.call_tool("break", &json!({})).unwrap().into_future());
+        within("the probe", probed.notified()).await;
+        if !answered {
+            door.close().await;
+            gone.notify_one();
+            let lost = until(&mut watcher, "disconnected").await;
+            assert!(matches!(lost.cause, Some(Cause::Http(_))), "{lost:?}");
+            door = Door::open(address, script).await;
+            until(&mut watcher, "ready").await;
+        }
+        let error = within("the broken call", broken).await.unwrap().unwrap_err();
+        assert!(error.may_have_executed() && matches!(error, CallError::Lost { .. }), "{error}");
+        within("a call", managed.call_tool("a", &json!({})).unwrap()).await.unwrap();
+        assert_eq!(managed.condition(), Condition::READY);
+        if answered {
+            within("the second probe", async {
+                while probes.load(Ordering::SeqCst) < 2 {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            let told = told(managed.transitions());
+            assert!(!told.iter().any(|to| to == "disconnected"), "{told:?}");
+        }
+        within("the close", managed.close("done")).await;
+        door.close().await;
+    }
+}
