@@ -167,40 +167,54 @@ fn told(mut watcher: Watcher<Transition>) -> Vec<String> {
     std::iter::from_fn(|| watcher.try_next()).map(|transition| transition.to.to_string()).collect()
 }
 
-/// F13: two calls meet an expired session, at once or while it is being opened anew: one opening serves both, and
-/// each runs once.
+/// When the second call is told that its session is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// With the first.
+    Together,
+    /// While a new session is being opened.
+    Meanwhile,
+    /// When the first call has been served in the new session.
+    Later,
+}
+
+/// F13: two calls meet an expired session, whenever the second learns of it: one opening serves both, and each runs
+/// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f13_two_calls_meet_an_expired_session() {
-    for together in [true, false] {
+    for second in [Second::Together, Second::Meanwhile, Second::Later] {
         let openings = Arc::new(AtomicUsize::new(0));
         let ran = Arc::new(Mutex::new(Vec::new()));
         let both = Arc::new(Barrier::new(2));
-        let (arrived, opening) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let (turned_away, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
         let (opened, done) = (Arc::clone(&openings), Arc::clone(&ran));
         let script = move |request: Request| {
             let (openings, ran) = (Arc::clone(&opened), Arc::clone(&done));
-            let (both, arrived, opening) = (Arc::clone(&both), Arc::clone(&arrived), Arc::clone(&opening));
+            let (both, turned_away, go) = (Arc::clone(&both), Arc::clone(&turned_away), Arc::clone(&go));
             async move {
                 let mut session = String::new();
                 match request.message["method"].as_str() {
                     Some("initialize") => {
                         let number = openings.fetch_add(1, Ordering::SeqCst) + 1;
                         session = format!("s{number}");
-                        if number > 1 && !together {
+                        if number > 1 && second == Second::Meanwhile {
                             // The other call is turned away only now.
-                            opening.notify_one();
+                            go.notify_one();
                         }
                     }
                     Some("tools/call") if request.session.as_deref() == Some("s1") => {
                         both.wait().await;
-                        if arrived.fetch_add(1, Ordering::SeqCst) == 1 && !together {
-                            opening.notified().await;
+                        if turned_away.fetch_add(1, Ordering::SeqCst) == 1 && second != Second::Together {
+                            go.notified().await;
                         }
                         return Answer::Status("404 Not Found");
                     }
                     Some("tools/call") => {
                         let name = request.message["params"]["name"].as_str().unwrap().to_owned();
                         ran.lock().unwrap().push((name, request.session.clone()));
+                        if second == Second::Later {
+                            go.notify_one();
+                        }
                     }
                     _ => {}
                 }
@@ -215,11 +229,11 @@ async fn f13_two_calls_meet_an_expired_session() {
         for call in calls {
             within("a call", call).await.unwrap().unwrap();
         }
-        assert_eq!(openings.load(Ordering::SeqCst), 2, "once for both, together: {together}");
+        assert_eq!(openings.load(Ordering::SeqCst), 2, "once for both: {second:?}");
         let mut ran = ran.lock().unwrap().clone();
         ran.sort();
-        let second = Some("s2".to_owned());
-        assert_eq!(ran, [("a".to_owned(), second.clone()), ("b".to_owned(), second)]);
+        let new = Some("s2".to_owned());
+        assert_eq!(ran, [("a".to_owned(), new.clone()), ("b".to_owned(), new)], "{second:?}");
         let told = told(managed.transitions());
         assert!(!told.iter().any(|to| to == "disconnected"), "the link is well: {told:?}");
         within("the close", managed.close("done")).await;
