@@ -2,8 +2,10 @@
 //! the oracle; the rows that this demonstrates:
 //!
 //! * S0-8, S0-44, S0-45, S0-74, S0-79, STD-13: what is lost is made anew by itself, one link at a time.
-//! * S2-35, S2-36, S2-38: every change is legal, told once, with cause, attempt and time; failures pass through
-//!   disconnected.
+//! * S0-75, SUB-17: listens that break on a live link are tried again in time.
+//! * S0-77: a failure is told in the moment in which it is known.
+//! * S2-34, S2-35, S2-36, S2-37, S2-38: every change is legal, told once, with cause, attempt and time; failures pass
+//!   through disconnected, and calls flow only when a link has opened.
 //! * S2-40, S2-46, F38: a close gives up the attempt under way, ends from wherever, and nothing is dialled after it.
 //! * S2-42, S2-43: waits double within their bounds, attempts count when they begin, only a stable link resets them.
 //! * F12, PNG-2: a silent peer is noticed within its bound.
@@ -18,7 +20,8 @@ fn runs(seeds: u64) -> impl Iterator<Item = Report> {
     (0..seeds).map(|seed| run_upkeep(seed, Tracing::Off))
 }
 
-/// F12, F13, F14, S0-44, S0-74, S0-79, S2-36, S2-40, S2-42, S2-43, S2-46.
+/// F12, F13, F14, S0-8, S0-44, S0-45, S0-74, S0-75, S0-77, S0-79, S2-34, S2-35, S2-36, S2-37, S2-38, S2-40, S2-42, S2-43,
+/// S2-46.
 #[test]
 fn f14_every_upkeep_keeps_the_rules() {
     let failed: Vec<_> =

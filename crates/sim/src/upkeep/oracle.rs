@@ -34,6 +34,7 @@ pub enum Seen {
     FellSilent,
     SilenceNoticed,
     Degraded,
+    Relistened,
     Healed,
     Reset,
     Storm,
@@ -68,6 +69,8 @@ pub struct Oracle {
     probing: bool,
     /// When the peer was last known to live.
     heard: Moment,
+    /// Since when a listen is broken that nobody has tried again.
+    deaf: Option<Moment>,
     /// The peer is silent, and this is when that must be known at the latest.
     notice_by: Option<Moment>,
     closed: bool,
@@ -102,6 +105,7 @@ impl Oracle {
             storm: VecDeque::new(),
             probing: false,
             heard: Moment::ZERO,
+            deaf: None,
             notice_by: None,
             closed: false,
             close_told: false,
@@ -151,10 +155,20 @@ impl Oracle {
         }
     }
 
+    /// How the listens fare.
+    fn listens(&mut self, now: Moment, input: &Input) {
+        match input {
+            Input::Deaf { link } if *link == self.link => drop(self.deaf.get_or_insert(now)),
+            Input::Hearing { link } if *link == self.link => self.deaf = None,
+            _ => {}
+        }
+    }
+
     /// Something is about to happen; `due`: a deadline has come.
     pub(super) fn input(&mut self, now: Moment, input: &Input, due: bool, silent: bool) {
         self.due = matches!(input, Input::Tick) && due;
         (self.by_hand, self.closes) = (false, false);
+        self.listens(now, input);
         self.cause = None;
         match input {
             Input::Connect => {
@@ -212,7 +226,7 @@ impl Oracle {
             }
         }
         self.line = Line::Nothing;
-        (self.probing, self.notice_by, self.ending) = (false, None, false);
+        (self.probing, self.notice_by, self.ending, self.deaf) = (false, None, false, None);
     }
 
     /// What upkeep wants.
@@ -242,6 +256,8 @@ impl Oracle {
                 self.probing = true;
             }
             Output::Relisten => {
+                self.saw(Seen::Relistened, 1);
+                self.deaf = None;
                 let fits = matches!(self.line, Line::Up { .. });
                 self.demand(fits, || "listens are tried again on no link".into());
             }
@@ -267,6 +283,8 @@ impl Oracle {
             });
         }
         self.close_told |= self.closed && matches!(told.cause, Some(Cause::ClosedByUs(_)));
+        let open = matches!(self.line, Line::Up { .. });
+        self.demand(open || !told.to.is_up(), || format!("calls flow over nothing: {told:?}"));
         match told.to {
             Condition::Reconnecting { attempt, until } => self.waits(now, attempt, until),
             Condition::Suspended { until } => self.suspends(now, until),
@@ -366,11 +384,17 @@ impl Oracle {
         self.demand(deadline == wanted, || format!("waits until {deadline:?}, not {wanted:?}"));
     }
 
-    /// F12: a link that is up is looked after as often as was promised.
+    /// F12: a link that is up is looked after as often as was promised. S0-75: so are listens that broke.
     fn looked_after(&mut self, deadline: Option<Moment>) {
+        let ends = self.closed || self.replacing;
+        if let Some(since) = self.deaf {
+            let by = since + self.policy.backoff.max.max(self.policy.backoff.min);
+            let cared = ends || deadline.is_some_and(|at| at <= by);
+            self.demand(cared, || format!("the listens should be tried again by {by:?}"));
+        }
         let Some(every) = self.policy.probe.every else { return };
         let by = self.heard + every;
-        let cared = self.probing || self.closed || self.replacing || deadline.is_some_and(|at| at <= by);
+        let cared = self.probing || ends || deadline.is_some_and(|at| at <= by);
         self.demand(cared, || format!("the peer should be looked after by {by:?}"));
     }
 
