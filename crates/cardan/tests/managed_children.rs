@@ -14,7 +14,7 @@ use std::time::Duration;
 use cardan::client::{CallError, Client, Managed, Watcher, Way, way};
 use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
-use cardan::proto::session::event::{CallOptions, Cause, Change, Interest};
+use cardan::proto::session::event::{CallOptions, Cause, Change, Event, Interest};
 use cardan::proto::upkeep::condition::{Condition, Transition};
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
 use cardan::transport::guard::Guard;
@@ -328,7 +328,9 @@ async fn s2_40_closing_while_connecting_leaves_no_process() {
         }
     })
     .await;
+    let begun = std::time::Instant::now();
     within("the close", managed.close("changed our mind")).await;
+    assert!(begun.elapsed() < Limits::DEFAULT.open_timeout, "the attempt was told, not outwaited");
     assert_eq!(managed.condition(), Condition::CLOSED);
     let pid = children.pids.lock().unwrap()[0];
     assert_eq!(members(pid), Vec::<String>::new(), "nothing to wait for any more");
@@ -352,4 +354,32 @@ async fn f31_a_missing_program_is_told() {
 fn eager_twice() -> Policy {
     let policy = eager();
     Policy { backoff: Backoff { attempts: 2, ..policy.backoff }, ..policy }
+}
+
+/// S0-81, S2-44, S2-41: what a child writes that is no message is recorded with its rule and changes nothing; and closing
+/// calls nothing, `shutdown` least of all: its stdin ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s2_41_closing_calls_nothing() {
+    let _turn = TURN.lock().await;
+    let script = r#"echo 'Welcome!'; echo '[1,'; echo '{"jsonrpc":"2.0"}'; tee "$RAN.said" | serve"#;
+    let children = Children::new("said", script);
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let findings = Arc::clone(&found);
+    let connector = Client::builder("tests", "0").era(EraChoice::Legacy).observe(move |event| {
+        if let Event::Found(finding) = event {
+            findings.lock().unwrap().push(finding.rule);
+        }
+    });
+    let managed = Managed::start(connector, Arc::clone(&children.way), eager());
+    within("a call", managed.call_tool("add", &json!({ "n": 1 })).unwrap()).await.unwrap();
+    within("the close", managed.close("done")).await;
+    children.gone().await;
+    assert_eq!((children.starts(), children.ran()), (1, HashMap::from([(1, 1)])));
+    assert_eq!(found.lock().unwrap().len(), 3, "{found:?}");
+    let said = children.ran.with_extension("said");
+    let lines = std::fs::read_to_string(&said).unwrap();
+    std::fs::remove_file(said).unwrap();
+    let methods: Vec<_> = lines.lines().map(|line| line.split(r#""method":""#).nth(1).unwrap()).collect();
+    let methods: Vec<_> = methods.iter().map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(methods, ["initialize", "notifications/initialized", "tools/call"]);
 }
