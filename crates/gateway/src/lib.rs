@@ -8,12 +8,15 @@
 //! * [`reload`]: a configuration that is followed while it is in force.
 //! * [`rules`]: what of that is shown.
 //! * [`relay`]: one server behind another link, whatever era either side speaks.
+//! * [`front`]: all servers of a fleet as one, and each alone.
 //! * [`merge`]: many catalogs as one, and where each name leads.
 
 pub mod cache;
 pub mod catalog;
 pub mod configured;
+mod editions;
 pub mod fleet;
+pub mod front;
 pub mod merge;
 pub mod reach;
 pub mod relay;

@@ -28,7 +28,17 @@ impl Naming {
     pub const SEPARATOR: &'static str = "__";
 
     fn full(separator: &str, server: &str, name: &str) -> Box<str> {
-        [server, separator, name].concat().into()
+        let mut full = Self::before(separator, server);
+        full.push_str(name);
+        full.into()
+    }
+
+    /// What stands before the names of one server. Whatever its own name is, models' interfaces accept it.
+    pub(crate) fn before(separator: &str, server: &str) -> String {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let mut before: String = server.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+        before.push_str(separator);
+        before
     }
 }
 

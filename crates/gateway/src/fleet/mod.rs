@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 pub use spec::{Credentials, Making, Spec};
 pub use status::{Health, Known, Status};
+pub(crate) use upstream::Visit;
 pub use upstream::{Lease, Unavailable, Upstream};
 
 use crate::cache::CatalogCache;
@@ -165,6 +166,11 @@ impl Fleet {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared.common.events.subscribe()
+    }
+
+    /// Counts whatever may be of interest, from now on.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.shared.common.news.subscribe()
     }
 
     /// Waits until it is known of every upstream that starts what it offers or that it does not work, at most for

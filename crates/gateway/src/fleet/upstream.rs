@@ -13,12 +13,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-use super::spec::Spec;
+use super::spec::{Making, Spec};
 use super::status::{Health, Known, Status};
 use super::tender::Tender;
 use super::{Common, lock};
 use crate::cache::Told;
 use crate::catalog::{Catalog, Kind};
+use crate::relay::Behind;
 use crate::rules::RuleSet;
 
 /// One server of the fleet.
@@ -57,6 +58,8 @@ pub(super) struct Inner {
     /// Calls at a time, and places for them; none: as many as come.
     places: Option<(usize, Arc<Semaphore>)>,
     pub(super) closing: bool,
+    /// How many connections were begun.
+    begun: u64,
     pub(super) progress: Progress,
     ups: u32,
     revision: Option<Revision>,
@@ -93,6 +96,7 @@ impl Upstream {
             idle_stop: spec.idle_stop,
             places: spec.concurrency.map(places),
             closing: false,
+            begun: 0,
             progress: Progress::Open,
             ups: 0,
             revision: None,
@@ -144,33 +148,49 @@ impl Upstream {
     /// The right to call it, for as long as it is held. Starts it if it sleeps, and waits until it has begun to
     /// connect and a place is free; whether calls flow is the connection's business. Dropping the wait gives it up.
     pub async fn lease(self: &Arc<Self>) -> Result<Lease, Unavailable> {
+        let visit = self.visit().await?;
+        let place = self.place().await?;
+        Ok(Lease { visit, _place: place })
+    }
+
+    /// Its connection, without a place for a call. It is not stopped meanwhile.
+    pub(crate) async fn visit(self: &Arc<Self>) -> Result<Visit, Unavailable> {
         if let Err(problem) = &self.spec.making {
             return Err(Unavailable::Misconfigured(Arc::clone(problem)));
         }
         let using = Using::new(Arc::clone(self));
         let mut managed = self.managed.subscribe();
-        let managed = loop {
+        loop {
             if self.lock().closing {
                 return Err(Unavailable::Gone);
             }
             if let Some(managed) = managed.borrow_and_update().clone() {
-                break managed;
+                // Someone uses it, so the connection is the one that was begun last.
+                let number = self.lock().begun;
+                return Ok(Visit { managed, number, _using: using });
             }
             tokio::select! {
                 _ = managed.changed() => {}
                 () = self.left() => {}
             }
-        };
+        }
+    }
+
+    /// A place for a call, where there are so many; nothing: as many as come.
+    pub(crate) async fn place(&self) -> Result<Option<OwnedSemaphorePermit>, Unavailable> {
         let places = self.lock().places.clone();
-        let permit = match places {
-            // The semaphore is never closed, so this waits and does not fail.
-            Some((_, places)) => tokio::select! {
-                permit = places.acquire_owned() => Some(permit.map_err(|_| Unavailable::Gone)?),
-                () = self.left() => return Err(Unavailable::Gone),
-            },
-            None => None,
-        };
-        Ok(Lease { managed, _permit: permit, _using: using })
+        let Some((_, places)) = places else { return Ok(None) };
+        // The semaphore is never closed, so this waits and does not fail.
+        tokio::select! {
+            permit = places.acquire_owned() => permit.map(Some).map_err(|_| Unavailable::Gone),
+            () = self.left() => Err(Unavailable::Gone),
+        }
+    }
+
+    /// How it is reached, and whether each connection leads to a process of its own.
+    pub(crate) fn making(&self) -> Result<(&Making, Behind), &Arc<str>> {
+        let behind = if self.spec.kind == "stdio" { Behind::Many } else { Behind::One };
+        self.spec.making.as_ref().map(|making| (making, behind))
     }
 
     /// Starts it anew, whatever was tried before.
@@ -284,6 +304,7 @@ impl Upstream {
             return None;
         }
         let managed = start();
+        inner.begun += 1;
         self.managed.send_replace(Some(managed.clone()));
         inner.since = Instant::now();
         drop(inner);
@@ -325,7 +346,7 @@ impl Upstream {
     }
 
     /// Text without this server's secrets.
-    pub(super) fn hidden(&self, text: &str) -> Arc<str> {
+    pub(crate) fn hidden(&self, text: &str) -> Arc<str> {
         self.spec.secrets.redact(text).into()
     }
 
@@ -333,7 +354,8 @@ impl Upstream {
         self.lock().revision = Some(revision);
     }
 
-    pub(super) fn want(&self) {
+    /// Starts it, if it sleeps.
+    pub(crate) fn want(&self) {
         self.lock().wanted = true;
         self.stir.notify_one();
     }
@@ -372,17 +394,25 @@ impl Drop for Using {
 /// The right to call an upstream. Calls are those of a kept connection.
 #[derive(Debug)]
 pub struct Lease {
-    managed: Managed,
-    _permit: Option<OwnedSemaphorePermit>,
-    _using: Using,
+    visit: Visit,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Deref for Lease {
     type Target = Managed;
 
     fn deref(&self) -> &Managed {
-        &self.managed
+        &self.visit.managed
     }
+}
+
+/// An upstream's connection, which is kept while this is held.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub(crate) managed: Managed,
+    /// Which of its connections it is.
+    pub(crate) number: u64,
+    _using: Using,
 }
 
 /// Why an upstream cannot be used at all.

@@ -10,7 +10,7 @@ use cardan_proto::session::config::{Config, Interests, Role};
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The configuration of the sessions with clients. Each era drops on its own what it does not have.
-pub(super) fn config(settled: &Settled, limits: &Limits) -> Config {
+pub(crate) fn config(settled: &Settled, limits: &Limits) -> Config {
     let greeting = settled.greeting.clone().unwrap_or_else(|| Bytes::from_static(b"{}"));
     let member = |object: &Bytes, name: &str, opening: u8| {
         let member = member_of(object, name).ok().flatten();

@@ -20,7 +20,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use super::line::{Hears, Line};
-use super::{Core, Farewells, terms};
+use super::who::Who;
+use super::{Changes, Core, Farewells, terms};
 use crate::fleet::lock;
 
 /// A legacy client.
@@ -33,6 +34,7 @@ pub(super) struct Guest {
     interest: tokio::sync::Mutex<Interest>,
     following: Mutex<Option<Following>>,
     patience: Duration,
+    who: Who,
     farewells: Arc<Farewells>,
     _seat: OwnedSemaphorePermit,
 }
@@ -66,17 +68,19 @@ impl Guest {
                 interest: tokio::sync::Mutex::default(),
                 following: Mutex::default(),
                 patience: core.options.limits.call_idle_timeout,
+                who: core.who.clone(),
                 farewells: Arc::clone(&core.farewells),
                 _seat: seat,
             }
         });
-        let caps = core.config.server_caps();
-        if core.era == Era::Modern && caps.logging {
+        let caps = core.config().server_caps();
+        if core.era() == Era::Modern && caps.logging {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
             guest.line.set_level(LogLevel::Info);
         }
+        let ours = core.options.changes == Changes::All;
         let announced =
-            |list: Option<cardan_proto::era::caps::ListCap>| list.is_some_and(|cap| cap.list_changed);
+            |list: Option<cardan_proto::era::caps::ListCap>| ours && list.is_some_and(|cap| cap.list_changed);
         let lists = Interest {
             tools: announced(caps.tools),
             prompts: announced(caps.prompts),
@@ -110,7 +114,7 @@ impl Guest {
 
     async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let ready = self.line.ready(self.patience).await;
-        let upstream = ready.map_err(|error| terms::unreachable(&error))?;
+        let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
         let params = terms::params(&called, upstream);
         let method = called.call.method;
         let _seated = self.seat(cx.clone());
@@ -120,7 +124,7 @@ impl Guest {
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());
         }
-        Ok(terms::answer(call.outcome().await, &method, Era::Legacy, upstream))
+        Ok(terms::answer(call.outcome().await, &method, Era::Legacy, upstream, &self.who))
     }
 
     async fn subscribe(&self, called: &Called) -> Result<Answer, Fault> {
@@ -150,10 +154,12 @@ impl Guest {
         Ok(Answer::Done(Bytes::from_static(b"{}")))
     }
 
-    /// One listen takes the place of the other, once it stands.
+    /// One listen takes the place of the other, once it stands. Whoever else subscribes waits meanwhile, so it is not
+    /// waited for without end.
     async fn listen(&self, interest: Interest) -> Result<Interest, Fault> {
         let mut listen = self.line.managed.listen(interest);
-        let stands = listen.ready().await.map_err(|error| terms::unreachable(&error))?;
+        let ready = tokio::time::timeout(self.patience, listen.ready()).await;
+        let stands = ready.map_err(|_| self.who.silent())?.map_err(|error| self.who.unreachable(&error))?;
         *lock(&self.following) = Some(follow(listen, self.peer.clone()));
         Ok(stands)
     }
@@ -211,7 +217,7 @@ impl Hears for Guest {
                 Outcome::Done(answer) => Ok(answer),
                 Outcome::Fault(fault) => Err(fault),
                 Outcome::Refused(Refusal::Capability(_)) => Err(Fault::method_not_found(method.name())),
-                other => Err(terms::fault(&other, &method)),
+                other => Err(Who::client().fault(&other, &method)),
             }
         })
     }

@@ -60,6 +60,11 @@ impl Line {
         Self { managed, level: Mutex::default() }
     }
 
+    /// A connection that someone else keeps, and that nobody here hears.
+    pub(super) fn lent(managed: Managed) -> Self {
+        Self { managed, level: Mutex::default() }
+    }
+
     /// The era of the session there is, or was last.
     pub(super) fn era(&self) -> Option<Era> {
         self.managed.settled().map(|settled| settled.revision.era())

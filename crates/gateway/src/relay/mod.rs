@@ -23,12 +23,14 @@ mod pool;
 mod side;
 mod terms;
 mod voice;
+mod who;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use cardan_client::{CallError, Managed};
+use bytes::Bytes;
+use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::Config;
@@ -38,11 +40,15 @@ use cardan_runtime::link::Link;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
+pub(crate) use self::greeting::config;
+pub(crate) use self::modern::{Ear, Held};
 use self::park::Park;
 use self::pool::Pool;
 pub use self::side::Side;
+pub(crate) use self::who::Who;
+use crate::editions::Editions;
 use crate::fleet::Making;
 use crate::fleet::lock;
 
@@ -57,6 +63,10 @@ pub struct Options {
     pub parked: usize,
     /// Whom the lines lead to.
     pub behind: Behind,
+    /// What the upstream is called in what is told of it; nothing: it is the only one.
+    pub name: Option<Arc<str>>,
+    /// Which changes clients are told.
+    pub changes: Changes,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
     /// Bounds of the sessions with clients.
@@ -70,6 +80,8 @@ impl Default for Options {
             guests: 512, // likewise
             parked: 64,  // each holds a line
             behind: Behind::Many,
+            name: None,
+            changes: Changes::All,
             opening: Duration::from_secs(120), // a package may have to be fetched first
             limits: Limits::DEFAULT,
         }
@@ -86,6 +98,16 @@ pub enum Behind {
     One,
 }
 
+/// Which changes legacy clients are told by a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Changes {
+    /// All that the upstream tells.
+    #[default]
+    All,
+    /// Those of single resources: someone else follows the lists.
+    Resources,
+}
+
 /// A server that stands for another one. Cheap to clone; serves any number of links at once.
 #[derive(Clone)]
 pub struct Relay(Arc<Core>);
@@ -93,34 +115,103 @@ pub struct Relay(Arc<Core>);
 /// What all links share.
 pub(crate) struct Core {
     making: Making,
-    /// What the upstream spoke when it was first met.
-    era: Era,
-    config: Arc<Config>,
+    met: Editions<Met>,
+    who: Who,
     pool: Arc<Pool>,
     park: Arc<Park>,
     seats: Arc<Semaphore>,
     links: Mutex<Vec<Peer>>,
     farewells: Arc<Farewells>,
     options: Options,
+    /// Looks whether the upstream says something else of itself after a loss.
+    watching: Mutex<Option<AbortHandle>>,
+}
+
+/// What the upstream said of itself when it was met last.
+struct Met {
+    era: Era,
+    greeting: Option<Bytes>,
+    config: Arc<Config>,
+}
+
+impl Met {
+    fn of(settled: &Settled, limits: &Limits) -> Self {
+        let config = Arc::new(config(settled, limits));
+        Self { era: settled.revision.era(), greeting: settled.greeting.clone(), config }
+    }
+}
+
+impl Core {
+    fn era(&self) -> Era {
+        self.met.newest().era
+    }
+
+    fn config(&self) -> &Arc<Config> {
+        &self.met.newest().config
+    }
+
+    /// The upstream was met again. Sessions to come are told what it says now.
+    fn meet(&self, settled: &Settled) {
+        let met = self.met.newest();
+        if met.era != settled.revision.era() || met.greeting != settled.greeting {
+            self.met.add(Met::of(settled, &self.options.limits));
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Some(watching) = lock(&self.watching).take() {
+            watching.abort();
+        }
+    }
 }
 
 impl Relay {
     /// Meets the upstream, so that clients see what it is. Fails when it cannot be met in time.
     pub async fn start(making: Making, options: Options) -> Result<Self, CallError> {
         let farewells = Arc::new(Farewells::default());
-        let pool = Pool::start(making.clone(), &options, Arc::clone(&farewells));
+        let pool = Pool::start(making.clone(), None, &options, Arc::clone(&farewells));
         let settled = pool.meet(options.opening).await?;
-        Ok(Self(Arc::new(Core {
+        Ok(Self::of(making, pool, farewells, &settled, options))
+    }
+
+    /// A relay whose first line is a connection that someone else keeps, and that has settled so. It is as good as that
+    /// connection.
+    pub(crate) fn beside(lent: Managed, settled: &Settled, making: Making, options: Options) -> Self {
+        let farewells = Arc::new(Farewells::default());
+        let pool = Pool::start(making.clone(), Some(lent), &options, Arc::clone(&farewells));
+        Self::of(making, pool, farewells, settled, options)
+    }
+
+    fn of(
+        making: Making,
+        pool: Arc<Pool>,
+        farewells: Arc<Farewells>,
+        settled: &Settled,
+        options: Options,
+    ) -> Self {
+        let first = pool.first();
+        let core = Arc::new(Core {
             making,
-            era: settled.revision.era(),
-            config: Arc::new(greeting::config(&settled, &options.limits)),
+            met: Editions::new(Met::of(settled, &options.limits)),
+            who: Who::server(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,
             links: Mutex::default(),
             farewells,
             options,
-        })))
+            watching: Mutex::default(),
+        });
+        let watching = tokio::spawn(watch(first, Arc::downgrade(&core))).abort_handle();
+        *lock(&core.watching) = Some(watching);
+        Self(core)
+    }
+
+    /// What the upstream spoke when it was last met.
+    pub(crate) fn era(&self) -> Era {
+        self.0.era()
     }
 
     /// Serves one link to its end, and tells why it ended.
@@ -149,7 +240,7 @@ impl Host for Relay {
     type Service = Side;
 
     fn config(&self, _principal: Option<&Arc<str>>) -> &Arc<Config> {
-        &self.0.config
+        self.0.config()
     }
 
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Side> {
@@ -176,7 +267,20 @@ impl Host for Relay {
 
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay").field("era", &self.0.era).finish_non_exhaustive()
+        f.debug_struct("Relay").field("era", &self.0.era()).finish_non_exhaustive()
+    }
+}
+
+/// Looks at what the upstream says of itself whenever calls flow anew.
+async fn watch(first: Managed, core: Weak<Core>) {
+    let mut transitions = first.transitions();
+    while let Some(transition) = transitions.next().await {
+        let Some(core) = core.upgrade() else { return };
+        if transition.to.is_up()
+            && let Some(settled) = first.settled()
+        {
+            core.meet(&settled);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The calls of modern clients: each stands alone.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
-use cardan_proto::session::event::{Answer, Ask, Asks, Called, Interest, Rounds};
+use cardan_proto::session::event::{Answer, Ask, Asks, Called, Change, Interest, Rounds};
 use cardan_runtime::cx::CallCx;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -28,7 +29,12 @@ pub(super) struct Running {
     asking: Option<Arc<Asking>>,
     upstream: Era,
     lease: Lease,
+    /// What the call occupies elsewhere, for as long as it runs.
+    _held: Held,
 }
+
+/// Something that is occupied while a call runs.
+pub(crate) type Held = Option<Box<dyn Any + Send>>;
 
 /// What happened to a call.
 enum Step {
@@ -37,13 +43,22 @@ enum Step {
 }
 
 /// Answers one call of a modern client.
-pub(super) async fn call(core: Arc<Core>, principal: Option<Arc<str>>, cx: CallCx, called: Called) -> Answer {
+pub(super) async fn call(
+    core: Arc<Core>,
+    principal: Option<Arc<str>>,
+    cx: CallCx,
+    called: Called,
+    held: Held,
+) -> Answer {
     let answered = match called.call.method {
-        Method::SubscriptionsListen => listen(&core, &cx, &called).await,
-        _ if core.era == Era::Legacy && called.answers.is_some() => {
+        Method::SubscriptionsListen => match Interest::asked_by(&called.call.params) {
+            Ok(interest) => listen(&core, &called.capabilities, interest, cx).await,
+            Err(fault) => Err(fault),
+        },
+        _ if core.era() == Era::Legacy && called.answers.is_some() => {
             go_on(&core, principal, &cx, called).await
         }
-        _ => begin(&core, principal, &cx, called).await,
+        _ => begin(&core, principal, &cx, called, held).await,
     };
     answered.unwrap_or_else(Answer::Fault)
 }
@@ -53,15 +68,16 @@ async fn begin(
     principal: Option<Arc<str>>,
     cx: &CallCx,
     called: Called,
+    held: Held,
 ) -> Result<Answer, Fault> {
-    let askable = askable(core, &called);
+    let askable = askable(core, &called.capabilities);
     let asks = called.call.method.may_ask() && askable != json!({});
-    let logs = called.log_level.filter(|_| core.config.server_caps().logging);
+    let logs = called.log_level.filter(|_| core.config().server_caps().logging);
     let need = if asks || logs.is_some() { Need::Alone } else { Need::Any };
     let lease = core.pool.take(&askable, need).await?;
     let line = &lease.shared.line;
     let ready = line.ready(core.options.limits.call_idle_timeout).await;
-    let upstream = ready.map_err(|error| terms::unreachable(&error))?;
+    let upstream = ready.map_err(|error| core.who.unreachable(&error))?;
     lease.shared.heard().await;
     let asking = (need == Need::Alone).then(|| Asking::new(cx.clone(), core.park.ttl(), &core.park));
     if let Some(asking) = &asking {
@@ -75,7 +91,7 @@ async fn begin(
     // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
     let options = terms::options(called.progress, Rounds::Callers);
     let call = line.managed.start(method.clone(), params, options);
-    let running = Running { call, method, asking: asking.filter(|_| asks), upstream, lease };
+    let running = Running { call, method, asking: asking.filter(|_| asks), upstream, lease, _held: held };
     running.run(core, principal, cx, &called).await
 }
 
@@ -112,7 +128,8 @@ impl Running {
                 Step::Progress(None) => {
                     let outcome = self.call.outcome().await;
                     self.lease.landed();
-                    return Ok(terms::answer(outcome, &self.method, Era::Modern, self.upstream));
+                    let (method, upstream) = (&self.method, self.upstream);
+                    return Ok(terms::answer(outcome, method, Era::Modern, upstream, &core.who));
                 }
                 Step::Asked(entries) => {
                     let bound = Bound::of(&called.call, principal)?;
@@ -133,11 +150,34 @@ impl Running {
     }
 }
 
+/// Who is told what a listen brings.
+pub(crate) trait Ear: Clone + Send + 'static {
+    /// It stands, for this.
+    fn listening(&self, interest: Interest);
+
+    /// Something changed.
+    fn change(&self, change: Change);
+}
+
+impl Ear for CallCx {
+    fn listening(&self, interest: Interest) {
+        Self::listening(self, interest);
+    }
+
+    fn change(&self, change: Change) {
+        Self::change(self, change);
+    }
+}
+
 /// A listen lives as long as its client and the upstream want. Where lines may lead to servers of their own, it
 /// follows all that its client's calls may take; a change that several tell is told as often.
-async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fault> {
-    let interest = Interest::asked_by(&called.call.params)?;
-    let askable = askable(core, called);
+pub(super) async fn listen(
+    core: &Core,
+    capabilities: &Bytes,
+    interest: Interest,
+    ear: impl Ear,
+) -> Result<Answer, Fault> {
+    let askable = askable(core, capabilities);
     let lease = core.pool.take(&askable, Need::Any).await?;
     let mut followed = core.pool.follow(&askable);
     let (mut ears, mut acknowledged) = (JoinSet::new(), false);
@@ -145,7 +185,7 @@ async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fau
         for shared in followed.news() {
             let first = Arc::ptr_eq(&shared, &lease.shared);
             // Sessions of a legacy upstream may each have a state of their own, wherever they lead.
-            if !first && core.era == Era::Modern && core.options.behind == Behind::One {
+            if !first && core.era() == Era::Modern && core.options.behind == Behind::One {
                 shared.caught_up();
                 continue;
             }
@@ -154,17 +194,17 @@ async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fau
             shared.caught_up();
             match stands {
                 Ok(stands) if !acknowledged => {
-                    cx.listening(stands);
+                    ear.listening(stands);
                     acknowledged = true;
                 }
                 Ok(_) => {}
-                Err(error) if !acknowledged => return Err(terms::unreachable(&error)),
+                Err(error) if !acknowledged => return Err(core.who.unreachable(&error)),
                 Err(_) => continue,
             }
-            let cx = cx.clone();
+            let ear = ear.clone();
             ears.spawn(async move {
                 while let Some(change) = listen.next().await {
-                    cx.change(change);
+                    ear.change(change);
                 }
             });
         }
@@ -180,9 +220,9 @@ async fn listen(core: &Core, cx: &CallCx, called: &Called) -> Result<Answer, Fau
 }
 
 /// What the upstream may ask in the legacy way. A modern one asks by its results.
-fn askable(core: &Core, called: &Called) -> Value {
-    match core.era {
+fn askable(core: &Core, capabilities: &Bytes) -> Value {
+    match core.era() {
         Era::Modern => json!({}),
-        Era::Legacy => terms::askable(&called.capabilities),
+        Era::Legacy => terms::askable(capabilities),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use cardan_client::{CallError, Settled};
+use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::upkeep::condition::Condition;
@@ -63,6 +63,7 @@ struct Entry {
     shared: Arc<Shared>,
     running: usize,
     held: Held,
+    origin: Origin,
     /// Listens of clients that follow the lines of its shelf; counted at the first.
     listens: usize,
 }
@@ -76,6 +77,15 @@ enum Held {
     Spoiled,
 }
 
+/// Whose a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Opened here.
+    Own,
+    /// Kept by someone else, who does not tell us what comes by it: no call can hold it alone.
+    Lent,
+}
+
 /// How long a call by a new line waits for listens to stand there.
 const HEARING: Duration = Duration::from_secs(2);
 
@@ -83,22 +93,38 @@ const HEARING: Duration = Duration::from_secs(2);
 const SPARE: usize = 4;
 
 impl Pool {
-    pub(super) fn start(making: Making, options: &Options, farewells: Arc<Farewells>) -> Arc<Self> {
+    pub(super) fn start(
+        making: Making,
+        lent: Option<Managed>,
+        options: &Options,
+        farewells: Arc<Farewells>,
+    ) -> Arc<Self> {
+        let lent = lent.map(|managed| {
+            let (line, voice) = (Line::lent(managed), Arc::default());
+            let shared = Arc::new(Shared { line, voice, behind: watch::Sender::new(0) });
+            let entry = Entry { shared, running: 0, held: Held::No, origin: Origin::Lent, listens: 0 };
+            (json!({}).to_string(), vec![entry])
+        });
         Arc::new(Self {
             making,
             max: options.lines.max(1),
             patience: options.limits.call_idle_timeout,
-            shelves: Mutex::default(),
+            shelves: Mutex::new(lent.into_iter().collect()),
             freed: Notify::new(),
             opened: watch::Sender::new(0),
             farewells,
         })
     }
 
+    /// The line that nobody can be asked on.
+    pub(super) fn first(self: &Arc<Self>) -> Managed {
+        let lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
+        lease.shared.line.managed.clone()
+    }
+
     /// What the upstream says of itself.
     pub(super) async fn meet(self: &Arc<Self>, within: Duration) -> Result<Settled, CallError> {
-        let lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
-        let managed = &lease.shared.line.managed;
+        let managed = self.first();
         let mut transitions = managed.transitions();
         // The first attempt decides: whoever starts us is to hear at once what is wrong.
         let failed = async {
@@ -144,7 +170,7 @@ impl Pool {
         let fits = |entry: &Entry| match need {
             // Nothing comes unasked from a modern upstream, so who holds a line alone is not disturbed.
             Need::Any => entry.held != Held::Yes || entry.shared.line.era() == Some(Era::Modern),
-            Need::Alone => entry.held == Held::No && entry.running == 0,
+            Need::Alone => entry.origin == Origin::Own && entry.held == Held::No && entry.running == 0,
         };
         let found = shelf.iter().position(fits);
         let at = match found {
@@ -172,7 +198,7 @@ impl Pool {
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.clone(), hears);
         let shared = Arc::new(Shared { line, voice, behind: watch::Sender::new(listens) });
-        Entry { shared, running: 0, held: Held::No, listens }
+        Entry { shared, running: 0, held: Held::No, origin: Origin::Own, listens }
     }
 
     /// Follows the lines on which `askable` may be asked: those there are, and those to come.
@@ -212,7 +238,7 @@ impl Pool {
 
     pub(super) async fn close(&self, reason: &'static str) {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
-        for entry in shelves.into_values().flatten() {
+        for entry in shelves.into_values().flatten().filter(|entry| entry.origin == Origin::Own) {
             entry.shared.line.managed.close(reason).await;
         }
     }

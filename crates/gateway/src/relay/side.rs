@@ -7,12 +7,13 @@ use bytes::Bytes;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::{Fault, code};
-use cardan_proto::session::event::{Answer, Called};
+use cardan_proto::session::event::{Answer, Called, Interest};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
 
 use super::guest::Guest;
+use super::modern::{Ear, Held};
 use super::{Core, modern};
 
 /// A relay at one link, for one principal.
@@ -27,20 +28,47 @@ impl Side {
     pub(super) fn new(core: Arc<Core>, principal: Option<Arc<str>>) -> Self {
         Self { core, principal, guest: OnceLock::new() }
     }
-}
 
-impl Service for Side {
-    fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
+    /// Answers a call that occupies something elsewhere while it runs.
+    pub(crate) fn call_holding(&self, cx: CallCx, called: Called, held: Held) -> Handler<Answer> {
         match (called.revision.era(), self.guest.get()) {
             (Era::Modern, _) => {
-                Box::pin(modern::call(Arc::clone(&self.core), self.principal.clone(), cx, called))
+                Box::pin(modern::call(Arc::clone(&self.core), self.principal.clone(), cx, called, held))
             }
-            (Era::Legacy, Some(Some(guest))) => Box::pin(Arc::clone(guest).call(cx, called)),
+            (Era::Legacy, Some(Some(guest))) => {
+                let guest = Arc::clone(guest);
+                Box::pin(async move {
+                    let answer = guest.call(cx, called).await;
+                    drop(held);
+                    answer
+                })
+            }
             (Era::Legacy, _) => {
                 let fault = Fault::new(code::BUSY, "too many clients have sessions here; try again later");
                 Box::pin(std::future::ready(Answer::Fault(fault)))
             }
         }
+    }
+
+    /// Is there a legacy client, and a session of its own for it?
+    pub(crate) fn is_seated(&self) -> bool {
+        matches!(self.guest.get(), Some(Some(_)))
+    }
+
+    /// Listens for a modern client with these capabilities, for as long as this is polled.
+    pub(crate) async fn listen(
+        &self,
+        capabilities: &Bytes,
+        interest: Interest,
+        ear: impl Ear,
+    ) -> Result<(), Fault> {
+        modern::listen(&self.core, capabilities, interest, ear).await.map(drop)
+    }
+}
+
+impl Service for Side {
+    fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
+        self.call_holding(cx, called, None)
     }
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes) {

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{CallError, words};
 use cardan_proto::era::Era;
 use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
-use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, CallOptions, Called, Delivery, Outcome, Refusal, Rounds, Wanted};
+use cardan_proto::session::event::{Answer, CallOptions, Called, Outcome, Rounds, Wanted};
 use serde_json::{Value, json};
+
+use super::who::Who;
 
 /// How a client's call is made upstream. It waits as long as the client does: who leaves cancels.
 pub(super) fn options(progress: Wanted, rounds: Rounds) -> CallOptions {
@@ -43,8 +44,8 @@ fn without_modern_members(params: &Params, raw: Bytes) -> Bytes {
     splice(&raw, &edits).unwrap_or(raw)
 }
 
-/// The answer to a client, from how its call ended upstream.
-pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: Era) -> Answer {
+/// The answer to a client, from how its call ended at `who`.
+pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: Era, who: &Who) -> Answer {
     match outcome {
         Outcome::Done(result) => match (client, upstream) {
             (Era::Modern, Era::Modern) => Answer::Sealed(result),
@@ -58,7 +59,7 @@ pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: E
             }
             Answer::Fault(fault)
         }
-        other => Answer::Fault(fault(&other, method)),
+        other => Answer::Fault(who.fault(&other, method)),
     }
 }
 
@@ -66,62 +67,6 @@ pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: E
 fn without_seal(result: Bytes) -> Bytes {
     let edits = [Edit::Drop("resultType"), Edit::Drop("ttlMs"), Edit::Drop("cacheScope")];
     splice(&result, &edits).unwrap_or(result)
-}
-
-/// What a client is told of a call that brought no reply, and whether it may have been executed.
-pub(super) fn fault(outcome: &Outcome, method: &Method) -> Fault {
-    match outcome {
-        Outcome::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
-            Fault::method_not_found(method.name())
-        }
-        Outcome::Refused(refusal @ (Refusal::TooMany | Refusal::Backlog)) => {
-            Fault::new(code::BUSY, format!("the server behind this one is busy: {refusal}"))
-        }
-        Outcome::Lost { cause, delivery } => {
-            let message = format!("the server behind this one was lost: {cause} ({})", words(*delivery));
-            told(message, outcome, "lost", *delivery)
-        }
-        Outcome::TimedOut { delivery, .. } => {
-            told("the server behind this one did not answer in time".into(), outcome, "timed_out", *delivery)
-        }
-        Outcome::Cancelled { reason, delivery } => {
-            told(format!("the call was given up: {reason}"), outcome, "cancelled", *delivery)
-        }
-        Outcome::Violated(violation) => {
-            let message = format!(
-                "the answer of the server behind this one breaks the protocol: {} ({})",
-                violation.rule.id(),
-                violation.rule.clause()
-            );
-            told(message, outcome, "violated", Delivery::Sent)
-        }
-        other => {
-            told(format!("the call could not be passed on: {other:?}"), other, "refused", Delivery::NotSent)
-        }
-    }
-}
-
-fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
-    let delivery = match delivery {
-        Delivery::NotSent => "not_sent",
-        Delivery::Sent => "sent",
-        Delivery::Unknown => "unknown",
-    };
-    Fault::internal(message).with_data(&json!({
-        "outcome": what,
-        "delivery": delivery,
-        "mayHaveExecuted": outcome.may_have_executed(),
-    }))
-}
-
-/// The same for a call that was not made at all.
-pub(super) fn unreachable(error: &CallError) -> Fault {
-    let message = format!("the server behind this one cannot be reached: {error}");
-    Fault::internal(message).with_data(&json!({
-        "outcome": "lost",
-        "delivery": "not_sent",
-        "mayHaveExecuted": false,
-    }))
 }
 
 /// What a legacy upstream may ask of a client that declared `capabilities`, as a capabilities object that is equal for
@@ -172,17 +117,5 @@ mod tests {
         assert_eq!(one, askable(br#"{"roots":{},"elicitation":{"form":{"x":1}}}"#));
         assert_eq!(one, json!({"elicitation": {"form": {}}, "roots": {}}));
         assert_eq!(askable(b"{}"), json!({}));
-    }
-
-    /// A call that was lost says so, and whether it may have been executed.
-    #[test]
-    fn lost_calls_tell_what_is_known() {
-        use cardan_proto::session::event::Cause;
-        for (delivery, executed) in [(Delivery::NotSent, false), (Delivery::Unknown, true)] {
-            let outcome = Outcome::Lost { cause: Cause::ClosedByPeer, delivery };
-            let fault = fault(&outcome, &Method::ToolsCall);
-            let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
-            assert_eq!((&data["outcome"], &data["mayHaveExecuted"]), (&json!("lost"), &json!(executed)));
-        }
     }
 }

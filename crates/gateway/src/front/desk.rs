@@ -1,0 +1,345 @@
+//! All servers, as one link sees them: where its calls go.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bytes::Bytes;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::{Note, Param, Params};
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Answer, Called};
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::Peer;
+use cardan_runtime::service::{Handler, Host as _, Service};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::relays::{self, Reached, sleeps};
+use super::view::{Purpose, Scope};
+use super::{Inner, listen, lists};
+use crate::catalog::Kind;
+use crate::fleet::{Upstream, Visit, lock};
+use crate::relay::{Held, Side};
+
+/// All servers, at one link and for one principal.
+pub struct Desk(pub(super) Arc<Station>);
+
+/// What the calls of one link share.
+pub(super) struct Station {
+    pub(super) front: Arc<Inner>,
+    principal: Option<Arc<str>>,
+    /// The legacy client at this link, and what it declared.
+    client: OnceLock<(Peer, Bytes)>,
+    /// Its sides towards the servers that it called.
+    seats: Mutex<HashMap<Box<str>, Arc<Seat>>>,
+    /// The log level that it asked for, for servers that it calls later.
+    level: Mutex<Option<Called>>,
+}
+
+/// A legacy client's side towards one server.
+struct Seat {
+    upstream: Arc<Upstream>,
+    side: Arc<Side>,
+    /// What it subscribed to there, and what keeps the server from being stopped meanwhile.
+    subscribed: Mutex<(BTreeSet<Box<str>>, Option<Visit>)>,
+}
+
+impl Desk {
+    pub(super) fn new(front: Arc<Inner>, principal: Option<Arc<str>>) -> Self {
+        Self(Arc::new(Station {
+            front,
+            principal,
+            client: OnceLock::new(),
+            seats: Mutex::default(),
+            level: Mutex::default(),
+        }))
+    }
+}
+
+impl Service for Desk {
+    fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
+        let station = Arc::clone(&self.0);
+        Box::pin(async move { station.answer(cx, called).await.unwrap_or_else(Answer::Fault) })
+    }
+
+    fn greeted(&self, peer: Peer, capabilities: &Bytes) {
+        // Once per link: the session tells it once.
+        let _ = self.0.client.set((peer, capabilities.clone()));
+        self.0.front.attended(&self.0);
+    }
+
+    fn note(&self, note: Note) {
+        for seat in self.0.seats() {
+            seat.side.note(note.clone());
+        }
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("principal", &self.0.principal).finish_non_exhaustive()
+    }
+}
+
+impl Station {
+    async fn answer(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        match called.call.method {
+            Method::ToolsList => self.list(Kind::Tools, &called).await,
+            Method::PromptsList => self.list(Kind::Prompts, &called).await,
+            Method::ResourcesList => self.list(Kind::Resources, &called).await,
+            Method::ResourcesTemplatesList => self.list(Kind::Templates, &called).await,
+            Method::ToolsCall => self.call_named(Kind::Tools, cx, called).await,
+            Method::PromptsGet => self.call_named(Kind::Prompts, cx, called).await,
+            Method::ResourcesRead => self.read(cx, called).await,
+            Method::ResourcesSubscribe => self.subscribe(cx, called).await,
+            Method::ResourcesUnsubscribe => self.unsubscribe(cx, called).await,
+            Method::CompletionComplete => self.complete(cx, called).await,
+            Method::LoggingSetLevel => Ok(self.set_level(cx, called).await),
+            Method::SubscriptionsListen => listen::listen(&self, cx, called).await,
+            _ => self.others(cx, called).await,
+        }
+    }
+
+    async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
+        self.front.settled().await;
+        let view = self.front.view();
+        lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page())
+            .map(Answer::Done)
+    }
+
+    /// A tool or a prompt, by its name here.
+    async fn call_named(&self, kind: Kind, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let Some(name) = called.call.params.text(Param::Name).map(|name| Box::<str>::from(&*name)) else {
+            return Err(Fault::invalid_params("params.name: missing, or not text"));
+        };
+        let Some((upstream, own)) = self.front.find(kind, &name).await? else {
+            let (what, list) = match kind {
+                Kind::Prompts => ("prompt", kind.method()),
+                _ => ("tool", kind.method()),
+            };
+            return Err(Fault::invalid_params(format!("unknown {what}: {name}; see {list}")));
+        };
+        let called =
+            if own == name { called } else { self.renamed(called, Param::Name.name(), &quoted(&own))? };
+        self.forward(&upstream, cx, called).await
+    }
+
+    /// A resource: by whoever has it.
+    async fn read(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let uri = address(&called)?;
+        self.front.settled().await;
+        let mut missing = None;
+        for upstream in self.front.view().having(&uri, Purpose::Read) {
+            match self.forward(&upstream, cx.clone(), called.clone()).await {
+                // A server that is away may have it or not: the next may, and if none has, this is what is told.
+                Err(fault) => missing = Some(fault),
+                Ok(Answer::Fault(fault)) if fault.is_resource_not_found() => {
+                    missing.get_or_insert(fault);
+                }
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        Err(missing.unwrap_or_else(|| Fault::resource_not_found(&uri)))
+    }
+
+    async fn subscribe(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let uri = address(&called)?;
+        self.front.settled().await;
+        let mut refused = None;
+        for upstream in self.front.view().having(&uri, Purpose::Listen) {
+            let reached = match self.front.house.relays.reach(&upstream).await {
+                Ok(reached) => reached,
+                Err(fault) => {
+                    refused.get_or_insert(fault);
+                    continue;
+                }
+            };
+            let seat = self.seat(&upstream, &reached, &cx).await;
+            match seat.side.call(cx.clone(), called.clone()).await {
+                Answer::Fault(fault) => drop(refused.get_or_insert(fault)),
+                answer => {
+                    let mut subscribed = lock(&seat.subscribed);
+                    subscribed.0.insert(uri);
+                    subscribed.1.get_or_insert(reached.visit);
+                    return Ok(answer);
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| Fault::resource_not_found(&uri)))
+    }
+
+    async fn unsubscribe(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let uri = address(&called)?;
+        for seat in self.seats() {
+            let there = {
+                let mut subscribed = lock(&seat.subscribed);
+                let there = subscribed.0.remove(&uri);
+                if subscribed.0.is_empty() {
+                    subscribed.1 = None;
+                }
+                there
+            };
+            if there {
+                return Ok(seat.side.call(cx, called).await);
+            }
+        }
+        Ok(Answer::Done(Bytes::from_static(b"{}")))
+    }
+
+    /// Values for an argument: by whoever has what it is an argument of.
+    async fn complete(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        #[derive(Deserialize)]
+        struct Reference {
+            #[serde(default)]
+            name: Option<Box<str>>,
+            #[serde(default)]
+            uri: Option<Box<str>>,
+        }
+        let raw = called.call.params.raw().and_then(|raw| member_of(raw, "ref").ok().flatten());
+        let raw = raw.ok_or_else(|| Fault::invalid_params("params.ref: missing"))?;
+        let wrong = |error| Fault::invalid_params(format!("params.ref: {error}"));
+        let reference: Reference = serde_json::from_slice(&raw).map_err(wrong)?;
+        match (reference.uri, reference.name) {
+            (Some(uri), _) => {
+                let found = match self.front.find(Kind::Templates, &uri).await? {
+                    Some(found) => Some(found),
+                    None => self.front.find(Kind::Resources, &uri).await?,
+                };
+                let Some((upstream, _)) = found else {
+                    return Err(Fault::invalid_params(format!("params.ref.uri: unknown template: {uri}")));
+                };
+                self.forward(&upstream, cx, called).await
+            }
+            (None, Some(name)) => {
+                let Some((upstream, own)) = self.front.find(Kind::Prompts, &name).await? else {
+                    return Err(Fault::invalid_params(format!("params.ref.name: unknown prompt: {name}")));
+                };
+                let own = quoted(&own);
+                let edit = [Edit::Set("name", own.as_bytes())];
+                let reference =
+                    splice(&raw, &edit).map_err(|_| Fault::invalid_params("params.ref: not an object"))?;
+                let reference = String::from_utf8_lossy(&reference);
+                let called = self.renamed(called, "ref", &reference)?;
+                self.forward(&upstream, cx, called).await
+            }
+            (None, None) => Err(Fault::invalid_params("params.ref: neither name nor uri")),
+        }
+    }
+
+    /// For all servers, those to come included.
+    async fn set_level(&self, cx: CallCx, called: Called) -> Answer {
+        *lock(&self.level) = Some(called.clone());
+        for seat in self.seats() {
+            // A server without log notes has nothing to say to that.
+            drop(seat.side.call(cx.clone(), called.clone()).await);
+        }
+        Answer::Done(Bytes::from_static(b"{}"))
+    }
+
+    /// What has no place of its own: where there is one server only, it knows.
+    async fn others(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let upstreams = self.front.scope.upstreams(&self.front.house.fleet);
+        match (&self.front.scope, &upstreams[..]) {
+            (Scope::One(_), [upstream]) => self.forward(upstream, cx, called).await,
+            _ => Err(Fault::method_not_found(called.call.method.name())),
+        }
+    }
+
+    /// Passes a call on to a server.
+    pub(super) async fn forward(
+        &self,
+        upstream: &Arc<Upstream>,
+        cx: CallCx,
+        called: Called,
+    ) -> Result<Answer, Fault> {
+        let reached = self.front.house.relays.reach(upstream).await?;
+        // A call that was parked has its place still: its retry needs none.
+        let parked = called.answers.is_some() && reached.relay.era() == Era::Legacy;
+        let place = match parked {
+            true => None,
+            false => upstream.place().await.map_err(|why| relays::unavailable(upstream, &why))?,
+        };
+        let side = self.side(upstream, &reached, &called, &cx).await;
+        let held: Held = Some(Box::new((reached.visit, place)));
+        Ok(side.call_holding(cx, called, held).await)
+    }
+
+    /// Our side towards a server: a legacy client has one of its own, modern calls stand alone.
+    async fn side(
+        &self,
+        upstream: &Arc<Upstream>,
+        reached: &Reached,
+        called: &Called,
+        cx: &CallCx,
+    ) -> Arc<Side> {
+        match called.revision.era() {
+            Era::Modern => reached.relay.service(self.principal.as_ref()),
+            Era::Legacy => Arc::clone(&self.seat(upstream, reached, cx).await.side),
+        }
+    }
+
+    async fn seat(&self, upstream: &Arc<Upstream>, reached: &Reached, cx: &CallCx) -> Arc<Seat> {
+        let seat = {
+            let mut seats = lock(&self.seats);
+            match seats.get(upstream.name()) {
+                Some(seat) if Arc::ptr_eq(&seat.upstream, upstream) => return Arc::clone(seat),
+                _ => {}
+            }
+            let side = reached.relay.service(self.principal.as_ref());
+            if let Some((peer, capabilities)) = self.client.get() {
+                side.greeted(peer.clone(), capabilities);
+            }
+            let seat = Arc::new(Seat { upstream: Arc::clone(upstream), side, subscribed: Mutex::default() });
+            // One for which there was no room is tried again with the next call.
+            if seat.side.is_seated() {
+                seats.insert(upstream.name().into(), Arc::clone(&seat));
+            }
+            seat
+        };
+        let level = lock(&self.level).clone();
+        if let Some(level) = level {
+            drop(seat.side.call(cx.clone(), level).await);
+        }
+        seat
+    }
+
+    fn seats(&self) -> Vec<Arc<Seat>> {
+        lock(&self.seats).values().cloned().collect()
+    }
+
+    /// Leaves servers that are not there any more, or sleep. What runs there goes on to its end.
+    pub(super) fn sweep(&self, there: &[Arc<Upstream>]) {
+        let gone: Vec<_> = lock(&self.seats)
+            .extract_if(|_, seat| {
+                !there.iter().any(|one| Arc::ptr_eq(one, &seat.upstream)) || sleeps(&seat.upstream)
+            })
+            .collect();
+        // Outside of the lock: leaving takes others.
+        drop(gone);
+    }
+
+    /// The call with another value for one member of its params.
+    fn renamed(&self, mut called: Called, member: &str, value: &str) -> Result<Called, Fault> {
+        let raw = called.call.params.raw().cloned().unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let spliced = splice(&raw, &[Edit::Set(member, value.as_bytes())]);
+        let params = spliced.and_then(|raw| Params::scan(raw, &self.front.house.options.limits));
+        called.call.params = params.map_err(|_| Fault::invalid_params("params: not an object"))?;
+        Ok(called)
+    }
+
+    pub(super) fn principal(&self) -> Option<&Arc<str>> {
+        self.principal.as_ref()
+    }
+}
+
+fn address(called: &Called) -> Result<Box<str>, Fault> {
+    let uri = called.call.params.text(Param::Uri).map(|uri| Box::<str>::from(&*uri));
+    uri.ok_or_else(|| Fault::invalid_params("params.uri: missing, or not text"))
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}

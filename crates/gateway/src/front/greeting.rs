@@ -1,0 +1,116 @@
+//! What clients are told of all servers as one, and of each alone.
+
+use bytes::Bytes;
+use cardan_client::Settled;
+use cardan_proto::jsonrpc::splice::{Edit, splice};
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::{Config, Interests, Role};
+use serde_json::{Value, json};
+
+use super::view::{Known, Scope, View};
+use crate::relay;
+
+/// The configuration of the sessions with clients.
+pub(super) fn config(scope: &Scope, view: &View, limits: &Limits) -> Config {
+    match (scope, view.known.first()) {
+        (Scope::One(_), Some(known)) => alone(known, limits),
+        (Scope::One(name), None) => ours(name, None, &core(), limits),
+        (Scope::All, _) => ours("cardan", instructions(view), &capabilities(view), limits),
+    }
+}
+
+/// As the server told it itself. Its lists may change by our rules, whether it tells changes or not.
+fn alone(known: &Known, limits: &Limits) -> Config {
+    let greeting = known.catalog.greeting.as_ref().map(|raw| Bytes::copy_from_slice(raw.as_str().as_bytes()));
+    let mut config = relay::config(&Settled { revision: known.catalog.revision, greeting }, limits);
+    let mut capabilities = known.capabilities();
+    for list in ["tools", "prompts", "resources"] {
+        if let Some(list) = capabilities.get_mut(list).and_then(Value::as_object_mut) {
+            list.insert("listChanged".to_owned(), json!(true));
+        }
+    }
+    if let Value::Object(members) = &capabilities {
+        let members: Vec<_> =
+            members.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
+        let edits: Vec<_> = members.iter().map(|(name, value)| Edit::Set(name, value.as_bytes())).collect();
+        config.capabilities = splice(&config.capabilities, &edits).unwrap_or(config.capabilities);
+    }
+    config
+}
+
+fn ours(name: &str, instructions: Option<String>, capabilities: &Value, limits: &Limits) -> Config {
+    let identity = json!({ "name": name, "version": env!("CARGO_PKG_VERSION") });
+    let bytes = |value: &Value| Bytes::from(value.to_string());
+    let mut config = Config::new(Role::Server, bytes(&identity), bytes(capabilities));
+    config.instructions = instructions.map(|text| bytes(&Value::from(text)));
+    config.interests = Interests::Handed;
+    config.limits = limits.clone();
+    config
+}
+
+/// What any server may have that there is or will be: the configuration may change while a client is here, and a client
+/// looks but once.
+fn core() -> Value {
+    json!({
+        "tools": { "listChanged": true },
+        "prompts": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
+        "completions": {},
+        "logging": {},
+    })
+}
+
+/// The same, and tasks where a server has them.
+fn capabilities(view: &View) -> Value {
+    use cardan_proto::model::task::EXTENSION;
+    let mut all = core();
+    for known in &view.known {
+        let theirs = known.capabilities();
+        if let Some(tasks) = theirs.get("tasks") {
+            join(&mut all, &json!({ "tasks": tasks }));
+        }
+        if let Some(tasks) = theirs.get("extensions").and_then(|extensions| extensions.get(EXTENSION)) {
+            join(&mut all, &json!({ "extensions": { EXTENSION: tasks } }));
+        }
+    }
+    all
+}
+
+/// Objects grow together; of other values the first stays.
+fn join(all: &mut Value, more: &Value) {
+    let (Value::Object(all), Value::Object(more)) = (all, more) else { return };
+    for (name, value) in more {
+        match all.get_mut(name) {
+            Some(there) => join(there, value),
+            None => drop(all.insert(name.clone(), value.clone())),
+        }
+    }
+}
+
+/// What each server wants to be known, under its name. What has none is not mentioned.
+fn instructions(view: &View) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Greeting {
+        #[serde(default)]
+        instructions: Option<String>,
+    }
+    let of = |known: &Known| {
+        let greeting: Greeting = known.catalog.greeting.as_ref()?.read().ok()?;
+        let text = greeting.instructions.filter(|text| !text.trim().is_empty())?;
+        Some(format!("# {}\n\n{}", known.upstream.name(), text.trim()))
+    };
+    let parts: Vec<_> = view.known.iter().filter_map(of).collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_grow_together() {
+        let mut all = json!({"a": {"x": 1}, "b": true});
+        join(&mut all, &json!({"a": {"x": 2, "y": {}}, "b": false, "c": {}}));
+        assert_eq!(all, json!({"a": {"x": 1, "y": {}}, "b": true, "c": {}}));
+    }
+}

@@ -1,0 +1,114 @@
+//! The listens of modern clients: lists are followed here, resources where they are.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::session::event::{Answer, Called, Change, Interest};
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::service::Host as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::desk::Station;
+use super::view::Purpose;
+use crate::fleet::{Upstream, lock};
+use crate::relay::Ear;
+
+/// How long a server may take to acknowledge. What stands later is not promised, but told all the same.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One server's part of a listen.
+#[derive(Clone)]
+struct Part {
+    cx: CallCx,
+    /// Told what stands, once.
+    stands: Arc<Mutex<Option<mpsc::Sender<Interest>>>>,
+}
+
+impl Ear for Part {
+    fn listening(&self, interest: Interest) {
+        if let Some(stands) = lock(&self.stands).take() {
+            // Whoever does not wait any more has acknowledged without it.
+            let _ = stands.try_send(interest);
+        }
+    }
+
+    fn change(&self, change: Change) {
+        self.cx.change(change);
+    }
+}
+
+/// Listens for as long as the client wants.
+pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    let wanted = Interest::asked_by(&called.call.params)?;
+    let front = &station.front;
+    front.settled().await;
+    // From here on nothing is missed.
+    let mut changes = front.changes();
+    let mut parts: Vec<(Arc<Upstream>, Interest)> = Vec::new();
+    for uri in &wanted.uris {
+        let Some(upstream) = front.view().having(uri, Purpose::Listen).into_iter().next() else { continue };
+        match parts.iter_mut().find(|(there, _)| Arc::ptr_eq(there, &upstream)) {
+            Some((_, interest)) => interest.uris.push(uri.clone()),
+            None => parts.push((upstream, Interest { uris: vec![uri.clone()], ..Interest::default() })),
+        }
+    }
+    let mut honoured = Interest {
+        tools: wanted.tools,
+        prompts: wanted.prompts,
+        resources: wanted.resources,
+        ..Interest::default()
+    };
+    let (stands, mut standing) = mpsc::channel(parts.len().max(1));
+    let mut ears = JoinSet::new();
+    for (upstream, interest) in parts {
+        let stands = Arc::new(Mutex::new(Some(stands.clone())));
+        let (part, station) = (Part { cx: cx.clone(), stands }, Arc::clone(station));
+        ears.spawn(hear(station, upstream, called.capabilities.clone(), interest, part));
+    }
+    drop(stands);
+    let until = Instant::now() + PATIENCE;
+    // Ends when all stand or have failed.
+    while let Ok(Some(stands)) = timeout_at(until, standing.recv()).await {
+        honoured.uris.extend(stands.uris);
+    }
+    cx.listening(honoured.clone());
+    loop {
+        tokio::select! {
+            change = changes.recv() => match change {
+                Ok(change) if honoured.covers(&change) => cx.change(change),
+                Ok(_) => {}
+                // Which were missed is not known, so all are told.
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
+                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
+                        if honoured.covers(&change) {
+                            cx.change(change);
+                        }
+                    }
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => {
+                    return Ok(Answer::Done(Bytes::from_static(b"{}")));
+                }
+            },
+            Some(_) = ears.join_next() => {}
+        }
+    }
+}
+
+/// Listens at one server. One that is away is not listened to: what it has is not promised.
+async fn hear(
+    station: Arc<Station>,
+    upstream: Arc<Upstream>,
+    capabilities: Bytes,
+    interest: Interest,
+    part: Part,
+) {
+    let Ok(reached) = station.front.house.relays.reach(&upstream).await else { return };
+    let side = reached.relay.service(station.principal());
+    // How it ended does not matter: the rest of the listen goes on.
+    let _ = side.listen(&capabilities, interest, part).await;
+    drop(reached.visit);
+}

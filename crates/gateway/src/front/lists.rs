@@ -1,0 +1,87 @@
+//! Lists of what is shown, page by page.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Params;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::model::Cursor;
+use serde::Deserialize;
+
+use crate::catalog::Kind;
+use crate::merge::{Merged, Shown};
+
+/// How much is on one page. Large: not every client turns pages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Page {
+    pub(super) entries: usize,
+    pub(super) bytes: usize,
+}
+
+/// One page of a list, as a result.
+pub(super) fn page(merged: &Merged, kind: Kind, params: &Params, page: Page) -> Result<Bytes, Fault> {
+    let list = merged.list(kind);
+    let from = match cursor(params)? {
+        None => 0,
+        Some(Place { at, key }) => {
+            // Where it is now, if it still is; else where it was.
+            let now = list.iter().position(|shown| *shown.key == *key);
+            now.map_or(at, |now| now + 1).min(list.len())
+        }
+    };
+    let rest = &list[from..];
+    let mut bytes = 0;
+    let fits = |shown: &&Shown| {
+        bytes += shown.raw.as_str().len();
+        bytes <= page.bytes
+    };
+    // One at least, however large: a page that shows nothing leads nowhere.
+    let count = rest.iter().take(page.entries).take_while(fits).count().max(1).min(rest.len());
+    let entries: Vec<_> = rest[..count].iter().map(|shown| shown.raw.as_str()).collect();
+    let entries = entries.join(",");
+    let member = match kind {
+        Kind::Tools => "tools",
+        Kind::Prompts => "prompts",
+        Kind::Resources => "resources",
+        Kind::Templates => "resourceTemplates",
+    };
+    let next = match rest.get(count).and(rest.get(count.wrapping_sub(1))) {
+        Some(last) => {
+            format!(",\"nextCursor\":\"{}\"", Place { at: from + count, key: last.key.clone() }.text())
+        }
+        None => String::new(),
+    };
+    Ok(Bytes::from(format!("{{\"{member}\":[{entries}]{next}}}")))
+}
+
+/// Where a page begins: after this entry, which was the so manyth.
+struct Place {
+    at: usize,
+    key: Box<str>,
+}
+
+impl Place {
+    fn text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}.{}", self.at, self.key))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        let (at, key) = text.split_once('.')?;
+        Some(Self { at: at.parse().ok()?, key: key.into() })
+    }
+}
+
+fn cursor(params: &Params) -> Result<Option<Place>, Fault> {
+    #[derive(Deserialize)]
+    struct Wire {
+        cursor: Option<Cursor>,
+    }
+    if params.raw().is_none() {
+        return Ok(None);
+    }
+    let wire: Wire = params.decode().map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
+    let Some(cursor) = wire.cursor else { return Ok(None) };
+    let wrong = || Fault::invalid_params("params.cursor: not one of ours; start from the first page");
+    Place::parse(&cursor.0).map(Some).ok_or_else(wrong)
+}

@@ -1,0 +1,343 @@
+//! All servers of a fleet as one: any client, whatever era any side speaks.
+//!
+//! ```text
+//!                     ┌─ lists ───▶ the merged catalogs (`view`)
+//!   client ──▶ Desk ──┤
+//!                     └─ calls ───▶ a Side of the server's relay (`relays`) ──▶ upstream
+//! ```
+//!
+//! * A `Desk` is all servers at one link. It finds the server by the name, address or task that a call is about, puts the
+//!   server's own name in the place of ours, and passes the call on as a relay does: asks, progress and log notes
+//!   cross there, and clients are kept apart there.
+//! * What servers offer is known from the fleet. A list is told at once; what comes later comes as a change.
+//! * A server that cannot be reached fails its own calls, and says why.
+
+mod desk;
+mod greeting;
+mod listen;
+mod lists;
+mod relays;
+mod view;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use cardan_proto::http::param::Mirrors;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::Config;
+use cardan_proto::session::event::{Cause, Change};
+use cardan_runtime::driver::Driver;
+use cardan_runtime::link::Link;
+use cardan_runtime::peer::Peer;
+use cardan_runtime::service::Host;
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+pub use self::desk::Desk;
+use self::desk::Station;
+use self::relays::Relays;
+use self::view::{Known, Scope, View};
+use crate::catalog::Kind;
+use crate::editions::Editions;
+use crate::fleet::{Fleet, Upstream, WINDOW, lock};
+use crate::merge::{Collision, Naming};
+use crate::relay;
+
+/// How a front is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How names of several servers are kept apart.
+    pub naming: Naming,
+    /// How long the first lists wait for servers that are starting.
+    pub window: Duration,
+    /// Entries on a page of a list.
+    pub page_entries: usize,
+    /// Bytes on a page of a list.
+    pub page_bytes: usize,
+    /// How the relays behind which servers stand are run.
+    pub relay: relay::Options,
+    /// Bounds of the sessions with clients.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            naming: Naming::Prefix(Naming::SEPARATOR.into()),
+            window: WINDOW,
+            page_entries: 1000,  // not every client turns pages
+            page_bytes: 2 << 20, // but a page is one message
+            relay: relay::Options::default(),
+            limits: Limits::DEFAULT,
+        }
+    }
+}
+
+impl Options {
+    fn page(&self) -> lists::Page {
+        lists::Page { entries: self.page_entries.max(1), bytes: self.page_bytes }
+    }
+}
+
+/// Changes that a listen has not told yet; one that is slower is told of all lists.
+const CHANGES: usize = 256;
+
+/// All servers of a fleet as one server. Cheap to clone; serves any number of links at once.
+#[derive(Clone)]
+pub struct Front(Arc<Inner>);
+
+/// What all fronts before one fleet share.
+struct House {
+    fleet: Fleet,
+    relays: Relays,
+    options: Options,
+    opened: Instant,
+}
+
+struct Inner {
+    house: Arc<House>,
+    scope: Scope,
+    view: Mutex<Arc<View>>,
+    configs: Editions<Arc<Config>>,
+    changes: broadcast::Sender<Change>,
+    links: Mutex<Vec<Peer>>,
+    /// The legacy clients.
+    stations: Mutex<Vec<Weak<Station>>>,
+    following: Mutex<Option<AbortHandle>>,
+}
+
+impl Front {
+    /// All servers of `fleet`. Returns at once; needs a tokio runtime.
+    #[must_use]
+    pub fn start(fleet: Fleet, options: Options) -> Self {
+        let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
+        let relays = Relays::new(fleet.clone(), relay);
+        Self::of(Arc::new(House { fleet, relays, options, opened: Instant::now() }), Scope::All)
+    }
+
+    /// One server of the same fleet, under its own names; nothing: there is no such server.
+    #[must_use]
+    pub fn alone(&self, name: &str) -> Option<Self> {
+        self.0.house.fleet.upstream(name)?;
+        Some(Self::of(Arc::clone(&self.0.house), Scope::One(name.into())))
+    }
+
+    fn of(house: Arc<House>, scope: Scope) -> Self {
+        let view = View::default();
+        let config = Arc::new(greeting::config(&scope, &view, &house.options.limits));
+        let inner = Arc::new(Inner {
+            house,
+            scope,
+            view: Mutex::new(Arc::new(view)),
+            configs: Editions::new(config),
+            changes: broadcast::Sender::new(CHANGES),
+            links: Mutex::default(),
+            stations: Mutex::default(),
+            following: Mutex::default(),
+        });
+        inner.view();
+        let following = tokio::spawn(follow(Arc::downgrade(&inner))).abort_handle();
+        *lock(&inner.following) = Some(following);
+        Self(inner)
+    }
+
+    /// The fleet behind it.
+    #[must_use]
+    pub fn fleet(&self) -> &Fleet {
+        &self.0.house.fleet
+    }
+
+    /// Names that two servers want.
+    #[must_use]
+    pub fn collisions(&self) -> Vec<Collision> {
+        self.0.view().merged.collisions.clone()
+    }
+
+    /// Waits until it is known what is offered, as the first list would.
+    pub async fn settled(&self) {
+        self.0.settled().await;
+    }
+
+    /// Serves one link to its end, and tells why it ended.
+    pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
+        let (driver, peer) = Driver::new(link, self.service(None), Arc::clone(self.config(None)));
+        self.joined(peer, None);
+        driver.await
+    }
+
+    /// Leaves the servers, politely, once no link is served any more, and ends the fleet.
+    pub async fn end(&self, reason: &'static str) {
+        self.close(reason);
+        self.0.house.relays.close(reason).await;
+        self.0.house.fleet.close(reason).await;
+    }
+}
+
+impl Host for Front {
+    type Service = Desk;
+
+    fn config(&self, _principal: Option<&Arc<str>>) -> &Arc<Config> {
+        self.0.configs.newest()
+    }
+
+    fn service(&self, principal: Option<&Arc<str>>) -> Arc<Desk> {
+        Arc::new(Desk::new(Arc::clone(&self.0), principal.cloned()))
+    }
+
+    fn joined(&self, peer: Peer, _principal: Option<&Arc<str>>) {
+        push(&mut lock(&self.0.links), peer, |peer| !peer.is_closed());
+    }
+
+    fn close(&self, reason: &'static str) {
+        for peer in lock(&self.0.links).drain(..) {
+            peer.close(reason);
+        }
+    }
+
+    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+        self.0.view().mirrors(tool)
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Front").field("scope", &self.0.scope).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// What is offered now. Whoever first sees that it is something else tells everyone.
+    fn view(&self) -> Arc<View> {
+        let known = Known::of(self.scope.upstreams(&self.house.fleet));
+        let mut view = lock(&self.view);
+        if view.is_of(&known) {
+            return Arc::clone(&view);
+        }
+        let naming = match self.scope {
+            Scope::All => &self.house.options.naming,
+            Scope::One(_) => &Naming::Never,
+        };
+        let next = Arc::new(View::of(known, naming));
+        let changes = next.changes_since(&view);
+        let config = greeting::config(&self.scope, &next, &self.house.options.limits);
+        let before = self.configs.newest();
+        if config.capabilities != before.capabilities
+            || config.instructions != before.instructions
+            || config.identity != before.identity
+        {
+            self.configs.add(Arc::new(config));
+        }
+        *view = Arc::clone(&next);
+        // Still under the lock, so that changes are told in their order.
+        for change in changes {
+            for peer in lock(&self.links).iter() {
+                peer.change(change.clone());
+            }
+            // Nobody listening is fine.
+            let _ = self.changes.send(change);
+        }
+        next
+    }
+
+    /// Changes of lists, from now on.
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until something is known of all servers that start, within the window after our own start.
+    async fn settled(&self) {
+        let House { fleet, options, opened, .. } = &*self.house;
+        let left = options.window.saturating_sub(opened.elapsed());
+        if !left.is_zero() {
+            fleet.settle(left).await;
+        }
+    }
+
+    /// Where a name leads. A server of which nothing is known yet may have it, so it is met first.
+    async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
+        self.settled().await;
+        if let Some(found) = self.view().find(kind, key) {
+            return Ok(Some(found));
+        }
+        for upstream in self.scope.upstreams(&self.house.fleet) {
+            if upstream.catalog().is_none() && self.may_have(&upstream, key) {
+                let reached = self.house.relays.reach(&upstream).await?;
+                // What it has is asked for as soon as it is there.
+                self.house.fleet.settle(self.house.options.limits.call_idle_timeout).await;
+                drop(reached);
+                return Ok(self.view().find(kind, key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Might this be a name of that server?
+    fn may_have(&self, upstream: &Upstream, key: &str) -> bool {
+        match (&self.scope, &self.house.options.naming) {
+            (Scope::One(_), _) | (_, Naming::Never) => true,
+            (_, Naming::Prefix(separator)) => key.starts_with(&Naming::before(separator, upstream.name())),
+            (_, Naming::Priority(_)) => true,
+        }
+    }
+
+    /// A legacy client is here.
+    fn attended(&self, station: &Arc<Station>) {
+        push(&mut lock(&self.stations), Arc::downgrade(station), |station| station.strong_count() > 0);
+    }
+
+    /// Looks after what depends on servers that may have gone.
+    fn sweep(&self) {
+        let there = self.house.fleet.upstreams();
+        let stations: Vec<_> = lock(&self.stations).iter().filter_map(Weak::upgrade).collect();
+        for station in stations {
+            station.sweep(&there);
+        }
+        self.house.relays.sweep();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(following) = lock(&self.following).take() {
+            following.abort();
+        }
+    }
+}
+
+/// Looks at the fleet whenever something happens there.
+async fn follow(front: Weak<Inner>) {
+    let Some(mut news) = front.upgrade().map(|front| front.house.fleet.news()) else { return };
+    // Those that were asked to start so that it is known what they offer.
+    let mut asked: Vec<Weak<Upstream>> = Vec::new();
+    loop {
+        {
+            let Some(front) = front.upgrade() else { return };
+            front.view();
+            front.sweep();
+            asked.retain(|upstream| upstream.strong_count() > 0);
+            for upstream in front.scope.upstreams(&front.house.fleet) {
+                let known = asked.iter().any(|asked| asked.as_ptr() == Arc::as_ptr(&upstream));
+                if upstream.catalog().is_none() && !known {
+                    asked.push(Arc::downgrade(&upstream));
+                    upstream.want();
+                }
+            }
+        }
+        if news.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Adds to a list that is swept when it would grow, so that adding stays cheap however long it is.
+fn push<T>(list: &mut Vec<T>, item: T, lives: impl Fn(&T) -> bool) {
+    if list.len() == list.capacity() {
+        list.retain(lives);
+        let live = list.len();
+        list.reserve(live.max(16));
+    }
+    list.push(item);
+}

@@ -1,0 +1,185 @@
+//! The relays behind which servers stand, one for each server that is called.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cardan_client::CallError;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::upkeep::condition::Condition;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
+use crate::relay::{Changes, Options, Relay};
+
+/// The relays, by server.
+pub(super) struct Relays {
+    fleet: Fleet,
+    options: Options,
+    slots: Mutex<HashMap<Box<str>, Slot>>,
+    /// Those that are being ended.
+    ending: Mutex<JoinSet<()>>,
+}
+
+struct Slot {
+    upstream: Arc<Upstream>,
+    /// Which of its connections is the relay's first line.
+    number: u64,
+    relay: Relay,
+}
+
+/// A server that is reached.
+pub(super) struct Reached {
+    pub(super) relay: Relay,
+    /// While it is held the server is not stopped.
+    pub(super) visit: Visit,
+}
+
+/// A server that was lost may be back in a moment, so a call waits so long for it.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl Relays {
+    pub(super) fn new(fleet: Fleet, options: Options) -> Self {
+        Self { fleet, options, slots: Mutex::default(), ending: Mutex::default() }
+    }
+
+    /// Reaches a server: starts it if it sleeps, waits until calls flow. What is wrong with it is told in time.
+    pub(super) async fn reach(&self, upstream: &Arc<Upstream>) -> Result<Reached, Fault> {
+        let until = Instant::now() + self.options.opening;
+        let visit = match timeout_at(until, upstream.visit()).await {
+            Ok(visit) => visit.map_err(|why| unavailable(upstream, &why))?,
+            Err(_) => return Err(unreachable(upstream, None)),
+        };
+        self.flowing(upstream, &visit, until).await?;
+        let Ok((making, behind)) = upstream.making() else {
+            return Err(unreachable(upstream, None));
+        };
+        let mut slots = lock(&self.slots);
+        if let Some(slot) = slots.get(upstream.name())
+            && Arc::ptr_eq(&slot.upstream, upstream)
+            && slot.number == visit.number
+        {
+            return Ok(Reached { relay: slot.relay.clone(), visit });
+        }
+        // It was met, or calls would not flow.
+        let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
+        let name = Some(upstream.name().into());
+        let options = Options { behind, name, changes: Changes::Resources, ..self.options.clone() };
+        let relay = Relay::beside(visit.managed.clone(), &settled, making.clone(), options);
+        let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
+        let old = slots.insert(upstream.name().into(), slot);
+        drop(slots);
+        self.end(old, "it was connected anew");
+        Ok(Reached { relay, visit })
+    }
+
+    /// Waits until calls flow. The first attempt has all the time there is, and decides; a server that was lost is
+    /// waited for a moment.
+    async fn flowing(&self, upstream: &Arc<Upstream>, visit: &Visit, until: Instant) -> Result<(), Fault> {
+        let mut news = self.fleet.news();
+        let mut until = until;
+        loop {
+            match visit.managed.condition() {
+                up if up.is_up() => return Ok(()),
+                Condition::Reconnecting { .. } | Condition::Suspended { .. }
+                    if visit.managed.settled().is_none() =>
+                {
+                    break;
+                }
+                // Nothing is tried any more.
+                Condition::Suspended { until: None } => break,
+                Condition::Reconnecting { .. } | Condition::Suspended { .. } => {
+                    until = until.min(Instant::now() + GRACE);
+                }
+                _ => {}
+            }
+            if timeout_at(until, news.changed()).await.is_err() {
+                break;
+            }
+        }
+        match visit.managed.ready(Duration::ZERO).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(unreachable(upstream, Some(&error))),
+        }
+    }
+
+    /// Ends the relays of servers that are there no more, or sleep.
+    pub(super) fn sweep(&self) {
+        let there = self.fleet.upstreams();
+        let gone: Vec<_> = lock(&self.slots)
+            .extract_if(|_, slot| {
+                !there.iter().any(|one| Arc::ptr_eq(one, &slot.upstream)) || sleeps(&slot.upstream)
+            })
+            .map(|(_, slot)| slot)
+            .collect();
+        for slot in gone {
+            self.end(Some(slot), "nobody needs it any more");
+        }
+    }
+
+    fn end(&self, slot: Option<Slot>, reason: &'static str) {
+        let Some(slot) = slot else { return };
+        let mut ending = lock(&self.ending);
+        while ending.try_join_next().is_some() {}
+        ending.spawn(async move { slot.relay.end(reason).await });
+    }
+
+    /// Ends all, and waits for it.
+    pub(super) async fn close(&self, reason: &'static str) {
+        let all = std::mem::take(&mut *lock(&self.slots));
+        for slot in all.into_values() {
+            self.end(Some(slot), reason);
+        }
+        let mut ending = std::mem::take(&mut *lock(&self.ending));
+        while ending.join_next().await.is_some() {}
+    }
+}
+
+/// Was it stopped because nobody used it?
+pub(super) fn sleeps(upstream: &Upstream) -> bool {
+    upstream.status().health == Health::Asleep
+}
+
+/// A server that cannot be used at all.
+pub(super) fn unavailable(upstream: &Upstream, why: &Unavailable) -> Fault {
+    let name = upstream.name();
+    let next = match why {
+        Unavailable::Misconfigured(_) => {
+            format!("mend it; `cardan config explain {name}` shows where it is configured")
+        }
+        Unavailable::Gone => "list again to see what there is".to_owned(),
+    };
+    told(upstream, &format!("server `{name}` {why}; {next}"), &why.to_string())
+}
+
+/// A server that does not answer now.
+fn unreachable(upstream: &Upstream, error: Option<&CallError>) -> Fault {
+    let (name, status) = (upstream.name(), upstream.status());
+    // The fleet has taken secrets out of the cause that it keeps.
+    let why = match (&status.cause, error) {
+        (Some(cause), _) => upstream.hidden(cause).to_string(),
+        (None, Some(error)) => upstream.hidden(&error.to_string()).to_string(),
+        (None, None) => "it did not start in time".to_owned(),
+    };
+    let next = match status.health {
+        Health::Kept(Condition::Suspended { until: None }) => {
+            "mend it, then start it again by `cardan servers`"
+        }
+        _ => "try again in a while; `cardan servers` shows how it stands",
+    };
+    let message = format!("server `{name}` cannot be reached: {why} (it is {}); {next}", status.health);
+    told(upstream, &message, &why)
+}
+
+fn told(upstream: &Upstream, message: &str, cause: &str) -> Fault {
+    Fault::internal(message.to_owned()).with_data(&json!({
+        "server": upstream.name(),
+        "state": upstream.status().health.to_string(),
+        "cause": cause,
+        "outcome": "lost",
+        "delivery": "not_sent",
+        "mayHaveExecuted": false,
+    }))
+}

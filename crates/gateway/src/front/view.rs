@@ -1,0 +1,181 @@
+//! What all servers offer as one, at one moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use cardan_proto::era::caps::ServerCaps;
+use cardan_proto::http::param::Mirrors;
+use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::session::event::Change;
+
+use crate::catalog::{Catalog, Kind};
+use crate::fleet::{Fleet, Upstream};
+use crate::merge::{Merged, Naming, Shown, Source};
+use crate::rules::RuleSet;
+
+/// Which servers are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of them.
+    All,
+    /// One, under its own names.
+    One(Box<str>),
+}
+
+impl Scope {
+    /// The servers that count, known or not, in their order.
+    pub(super) fn upstreams(&self, fleet: &Fleet) -> Vec<Arc<Upstream>> {
+        match self {
+            Self::All => fleet.upstreams(),
+            Self::One(name) => fleet.upstream(name).into_iter().collect(),
+        }
+    }
+}
+
+/// A server whose catalog is known.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) catalog: Arc<Catalog>,
+    rules: Arc<RuleSet>,
+}
+
+impl Known {
+    /// Those of a fleet.
+    pub(super) fn of(upstreams: Vec<Arc<Upstream>>) -> Vec<Self> {
+        let known = |upstream: Arc<Upstream>| {
+            let (catalog, rules) = (upstream.catalog()?, upstream.rules());
+            Some(Self { upstream, catalog, rules })
+        };
+        upstreams.into_iter().filter_map(known).collect()
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.upstream, &other.upstream)
+            && Arc::ptr_eq(&self.catalog, &other.catalog)
+            && Arc::ptr_eq(&self.rules, &other.rules)
+    }
+
+    /// What the server said that it can do.
+    pub(super) fn capabilities(&self) -> serde_json::Value {
+        #[derive(serde::Deserialize)]
+        struct Greeting {
+            #[serde(default)]
+            capabilities: serde_json::Value,
+        }
+        let greeting = self.catalog.greeting.as_ref().and_then(|raw| raw.read::<Greeting>().ok());
+        greeting.map(|greeting| greeting.capabilities).unwrap_or_default()
+    }
+
+    fn caps(&self) -> ServerCaps {
+        ServerCaps::read(self.capabilities().to_string().as_bytes())
+    }
+}
+
+/// What all servers offer as one.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) known: Vec<Known>,
+    pub(super) merged: Merged,
+    /// The templates that are shown, in order, with the server of each.
+    templates: Vec<(UriTemplate, usize)>,
+    /// Of the tools that mirror something; made when it is first asked for.
+    mirrors: OnceLock<HashMap<Box<str>, Arc<Mirrors>>>,
+}
+
+/// For what an address is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    Listen,
+}
+
+impl View {
+    pub(super) fn of(known: Vec<Known>, naming: &Naming) -> Self {
+        let sources: Vec<_> = known
+            .iter()
+            .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
+            .collect();
+        let merged = Merged::of(&sources, naming);
+        let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
+        let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
+        Self { known, merged, templates, mirrors: OnceLock::new() }
+    }
+
+    /// Is it made of these?
+    pub(super) fn is_of(&self, known: &[Known]) -> bool {
+        self.known.len() == known.len() && self.known.iter().zip(known).all(|(ours, theirs)| ours.is(theirs))
+    }
+
+    /// What someone who knew `old` must be told.
+    pub(super) fn changes_since(&self, old: &Self) -> Vec<Change> {
+        let shown = |view: &Self, kind| -> Vec<_> {
+            view.merged.list(kind).iter().map(|shown| (shown.key.clone(), shown.raw.clone())).collect()
+        };
+        let mut changes = Vec::new();
+        for kind in Kind::ALL {
+            let change = kind.change();
+            if !changes.contains(&change) && shown(self, kind) != shown(old, kind) {
+                changes.push(change);
+            }
+        }
+        changes
+    }
+
+    /// Where a name leads: the server, and what it is called there.
+    pub(super) fn find(&self, kind: Kind, key: &str) -> Option<(Arc<Upstream>, Box<str>)> {
+        let route = &self.merged.find(kind, key)?.route;
+        Some((Arc::clone(&self.known[route.source].upstream), route.key.clone()))
+    }
+
+    /// The servers that may have what is at an address, the likeliest first: who lists it, whose template fits, then
+    /// whoever has resources, for not all that can be read is listed. What is hidden is nowhere.
+    pub(super) fn having(&self, uri: &str, purpose: Purpose) -> Vec<Arc<Upstream>> {
+        let able = |at: &usize| {
+            let resources = self.known[*at].caps().resources;
+            match purpose {
+                Purpose::Read => resources.is_some(),
+                Purpose::Listen => resources.is_some_and(|cap| cap.subscribe),
+            }
+        };
+        let shown = |at: &usize| self.known[*at].rules.of(Kind::Resources).show(uri);
+        let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
+        let places: Vec<usize> = match listed {
+            Some(at) => vec![at],
+            None => {
+                let fits = |template: &UriTemplate| matches!(template.matches(uri), Ok(Some(_)));
+                let templates =
+                    self.templates.iter().filter(|(template, _)| fits(template)).map(|(_, at)| *at);
+                templates.chain(0..self.known.len()).filter(shown).filter(able).collect()
+            }
+        };
+        let mut having: Vec<Arc<Upstream>> = Vec::new();
+        for at in places {
+            let upstream = &self.known[at].upstream;
+            if !having.iter().any(|one| Arc::ptr_eq(one, upstream)) {
+                having.push(Arc::clone(upstream));
+            }
+        }
+        having
+    }
+
+    /// What headers mirror of a tool's arguments.
+    pub(super) fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+        let all = self.mirrors.get_or_init(|| {
+            #[derive(serde::Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Tool {
+                input_schema: serde_json::Value,
+            }
+            let of = |shown: &Shown| {
+                let tool: Tool = shown.raw.read().ok()?;
+                // Annotations that are unsound mirror nothing: clients drop the tool over HTTP anyway.
+                let mirrors =
+                    Mirrors::collect(&tool.input_schema).ok().filter(|mirrors| !mirrors.is_empty())?;
+                Some((shown.key.clone(), Arc::new(mirrors)))
+            };
+            self.merged.list(Kind::Tools).iter().filter_map(of).collect()
+        });
+        all.get(tool).cloned()
+    }
+}

@@ -1,0 +1,116 @@
+//! What one side is told of the other when a call brings no reply.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cardan_client::words;
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Delivery, Outcome, Refusal};
+use serde_json::json;
+
+/// Who is spoken of, in words.
+#[derive(Debug, Clone)]
+pub(crate) struct Who(Arc<str>);
+
+impl Who {
+    /// The server with this name; nothing: the only one there is.
+    pub(crate) fn server(name: Option<&str>) -> Self {
+        Self(
+            name.map_or_else(
+                || "the server behind this one".into(),
+                |name| format!("server `{name}`").into(),
+            ),
+        )
+    }
+
+    /// The client.
+    pub(super) fn client() -> Self {
+        Self("the client".into())
+    }
+
+    /// What is told of a call that brought no reply, and whether it may have been executed.
+    pub(super) fn fault(&self, outcome: &Outcome, method: &Method) -> Fault {
+        match outcome {
+            Outcome::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
+                Fault::method_not_found(method.name())
+            }
+            Outcome::Refused(refusal @ (Refusal::TooMany | Refusal::Backlog)) => {
+                Fault::new(code::BUSY, format!("{self} is busy: {refusal}"))
+            }
+            Outcome::Lost { cause, delivery } => {
+                told(format!("{self} was lost: {cause} ({})", words(*delivery)), outcome, "lost", *delivery)
+            }
+            Outcome::TimedOut { delivery, .. } => {
+                told(format!("{self} did not answer in time"), outcome, "timed_out", *delivery)
+            }
+            Outcome::Cancelled { reason, delivery } => {
+                told(format!("the call was given up: {reason}"), outcome, "cancelled", *delivery)
+            }
+            Outcome::Violated(violation) => {
+                let rule = violation.rule;
+                let message =
+                    format!("the answer of {self} breaks the protocol: {} ({})", rule.id(), rule.clause());
+                told(message, outcome, "violated", Delivery::Sent)
+            }
+            other => told(
+                format!("the call could not be passed on: {other:?}"),
+                other,
+                "refused",
+                Delivery::NotSent,
+            ),
+        }
+    }
+
+    /// The same for a call that was not made at all.
+    pub(crate) fn unreachable(&self, why: &dyn fmt::Display) -> Fault {
+        Fault::internal(format!("{self} cannot be reached: {why}")).with_data(&json!({
+            "outcome": "lost",
+            "delivery": "not_sent",
+            "mayHaveExecuted": false,
+        }))
+    }
+
+    /// The same where nothing came of it in time.
+    pub(super) fn silent(&self) -> Fault {
+        self.unreachable(&"it did not answer in time")
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
+    let delivery = match delivery {
+        Delivery::NotSent => "not_sent",
+        Delivery::Sent => "sent",
+        Delivery::Unknown => "unknown",
+    };
+    Fault::internal(message).with_data(&json!({
+        "outcome": what,
+        "delivery": delivery,
+        "mayHaveExecuted": outcome.may_have_executed(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cardan_proto::session::event::Cause;
+    use serde_json::Value;
+
+    /// A call that was lost says so, and whether it may have been executed.
+    #[test]
+    fn lost_calls_tell_what_is_known() {
+        for (delivery, executed) in [(Delivery::NotSent, false), (Delivery::Unknown, true)] {
+            let outcome = Outcome::Lost { cause: Cause::ClosedByPeer, delivery };
+            let fault = Who::server(Some("a")).fault(&outcome, &Method::ToolsCall);
+            assert!(fault.message.starts_with("server `a` was lost"), "{}", fault.message);
+            let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+            assert_eq!((&data["outcome"], &data["mayHaveExecuted"]), (&json!("lost"), &json!(executed)));
+        }
+    }
+}
