@@ -8,7 +8,7 @@
 //! * `events` serves the old HTTP+SSE transport: the stream's body drives the session;
 //! * `socket` takes the connection over and drives a WebSocket on a task that the endpoint owns.
 //!
-//! No task is spawned for any other request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
+//! Several endpoints share a port as [`Sites`]. No task is spawned for any other request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
 //! tower application.
 
 mod body;
@@ -24,6 +24,7 @@ mod post;
 mod pulse;
 mod reply;
 mod sessions;
+mod site;
 mod socket;
 mod stall;
 #[cfg(feature = "tls")]
@@ -34,3 +35,4 @@ mod wire;
 pub use body::Body;
 pub use endpoint::{Answering, Census, Endpoint};
 pub use options::{Grant, Options, Paths, Replies, Verify};
+pub use site::{Site, Sites};

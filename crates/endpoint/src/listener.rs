@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_proto::limits::Limits;
-use cardan_runtime::service::Host;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::endpoint::Endpoint;
+use crate::site::Site;
 use crate::stall::Stall;
 #[cfg(feature = "tls")]
 use crate::tls::{Prompt, Tls};
@@ -53,8 +52,8 @@ impl Listener {
     }
 
     /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time.
-    pub async fn serve<H: Host>(self, endpoint: Endpoint<H>, stop: impl Future<Output = ()>) {
-        let limits = endpoint.host().config(None).limits.clone();
+    pub async fn serve<S: Site>(self, site: S, stop: impl Future<Output = ()>) {
+        let limits = site.limits();
         let server = Server::new(&limits);
         #[cfg(feature = "tls")]
         let server = Server { tls: self.tls, ..server };
@@ -74,9 +73,9 @@ impl Listener {
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
             let _ = stream.set_nodelay(true);
-            let (server, endpoint, told) = (Arc::clone(&server), endpoint.clone(), told.clone());
+            let (server, site, told) = (Arc::clone(&server), site.clone(), told.clone());
             connections.spawn(async move {
-                server.serve(stream, endpoint, told).await;
+                server.serve(stream, site, told).await;
                 drop(permit);
             });
         }
@@ -84,7 +83,7 @@ impl Listener {
         drop((stopping, told));
         let drained = async { while connections.join_next().await.is_some() {} };
         let drained = tokio::time::timeout(limits.drain_timeout, drained);
-        let (_, ()) = tokio::join!(drained, endpoint.close("the server is shutting down"));
+        let (_, ()) = tokio::join!(drained, site.close("the server is shutting down"));
         connections.shutdown().await;
     }
 }
@@ -144,25 +143,25 @@ impl Server {
     }
 
     /// Serves one connection to its end. Clients break off as they like; that concerns nobody else.
-    async fn serve<H: Host>(&self, stream: TcpStream, endpoint: Endpoint<H>, told: watch::Receiver<()>) {
+    async fn serve<S: Site>(&self, stream: TcpStream, site: S, told: watch::Receiver<()>) {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             // Boxed: those in the clear do not pay for the size of it.
-            return Box::pin(self.serve_secure(tls, stream, endpoint, told)).await;
+            return Box::pin(self.serve_secure(tls, stream, site, told)).await;
         }
         let Ok(Ok(version)) = tokio::time::timeout(self.head_timeout, version_of(&stream)).await else {
             return;
         };
-        self.speak(stream, version, endpoint, told).await;
+        self.speak(stream, version, site, told).await;
     }
 
     /// The same behind a handshake. One that fails, or takes too long, ends this connection and nothing else.
     #[cfg(feature = "tls")]
-    async fn serve_secure<H: Host>(
+    async fn serve_secure<S: Site>(
         &self,
         tls: &Tls,
         stream: TcpStream,
-        endpoint: Endpoint<H>,
+        site: S,
         mut told: watch::Receiver<()>,
     ) {
         let shaken = tokio::select! {
@@ -172,33 +171,28 @@ impl Server {
         };
         let Ok(Ok((stream, version))) = shaken else { return };
         match version {
-            Version::One => self.speak(stream, version, endpoint, told).await,
+            Version::One => self.speak(stream, version, site, told).await,
             Version::Two => {
                 let stream = Prompt::new(stream, PREFACE.len(), self.head_timeout);
-                self.speak(stream, version, endpoint, told).await;
+                self.speak(stream, version, site, told).await;
             }
         }
     }
 
-    async fn speak<H: Host, S>(
-        &self,
-        stream: S,
-        version: Version,
-        endpoint: Endpoint<H>,
-        told: watch::Receiver<()>,
-    ) where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    async fn speak<S: Site, T>(&self, stream: T, version: Version, site: S, told: watch::Receiver<()>)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let io = TokioIo::new(Stall::new(stream, self.stall_timeout));
         match version {
             Version::One => {
-                let connection = self.http1.serve_connection(io, endpoint).with_upgrades();
+                let connection = self.http1.serve_connection(io, site).with_upgrades();
                 gracefully(connection, told, |connection| connection.graceful_shutdown()).await;
             }
             // Boxed: its size would be a slot in every connection, and few are of this kind.
             Version::Two => {
                 let watch = Watch::new(self.stall_timeout);
-                let connection = self.http2.serve_connection(io, watch.over(endpoint));
+                let connection = self.http2.serve_connection(io, watch.over(site));
                 Box::pin(async move {
                     tokio::select! {
                         () = gracefully(connection, told, |connection| connection.graceful_shutdown()) => {}

@@ -32,6 +32,20 @@ impl Default for Paths {
     }
 }
 
+impl Paths {
+    /// The same below a folder, which begins with a slash and does not end with one.
+    #[must_use]
+    pub fn below(&self, folder: &str) -> Self {
+        let below = |path: &Option<Box<str>>| path.as_ref().map(|path| [folder, path].concat().into());
+        Self {
+            mcp: below(&self.mcp),
+            events: below(&self.events),
+            messages: below(&self.messages),
+            socket: below(&self.socket),
+        }
+    }
+}
+
 /// What is known of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Grant {
