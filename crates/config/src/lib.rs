@@ -13,6 +13,7 @@ pub mod digest;
 mod dotenv;
 pub mod edit;
 pub mod file;
+pub mod gateway;
 pub mod json;
 mod keys;
 pub mod load;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cardan_proto::secret::Secret;
 
+use crate::gateway::Gateway;
 use crate::problem::{Problem, Scene};
 use crate::read::{File, Input};
 use crate::resolve::input_variable;
@@ -46,6 +47,8 @@ pub struct Config {
     pub defaults: Settings,
     /// What `${input:..}` ask for.
     pub inputs: Vec<Input>,
+    /// How many servers are shown as one.
+    pub gateway: Gateway,
 }
 
 /// A file that was read.
@@ -181,6 +184,7 @@ impl Config {
         };
         self.problems.extend(file.problems.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
+        self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
         for input in &file.inputs {
             if !self.inputs.iter().any(|known| known.id == input.id) {
                 self.inputs.push(input.clone());

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use cardan_proto::limits::config::FILE_BYTES;
 
 use crate::closest::closest;
+use crate::gateway::Gateway;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
 use crate::tool::{Format, OF_PROJECTS, Tool};
@@ -36,6 +37,8 @@ pub struct File {
     pub imports: Vec<Tool>,
     /// Ours: what holds for all servers.
     pub defaults: Settings,
+    /// Ours: how many servers are shown as one.
+    pub gateway: Gateway,
     root: Node,
     text: String,
 }
@@ -109,6 +112,7 @@ impl File {
             inputs: Vec::new(),
             imports: Vec::new(),
             defaults: Settings::default(),
+            gateway: Gateway::default(),
             root,
             text: text.to_owned(),
         };
@@ -116,7 +120,7 @@ impl File {
         Ok(file)
     }
 
-    /// A table that another part of the program reads: `gateway`, `policy`.
+    /// A table that another part of the program reads: `policy`.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&Node> {
         self.root.member(name)
@@ -246,6 +250,11 @@ impl File {
                     self.problems.push(problem.next(format!("accepted: {}", choice(tools))));
                 }
             }
+        }
+        if let Some(table) = root.member("gateway") {
+            let (gateway, problems) = Gateway::read(scene, table);
+            self.gateway = gateway;
+            self.problems.extend(problems);
         }
         if let Some(defaults) = root.member("defaults") {
             for entry in defaults.entries() {

@@ -1,0 +1,114 @@
+//! The table `[gateway]` of `cardan.toml`: how many servers are shown as one.
+
+use crate::problem::{Problem, Scene, choice};
+use crate::read::unknown_key;
+use crate::tree::Node;
+
+/// How many servers are shown as one. What is not said is left to the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Gateway {
+    /// How names of several servers are kept apart.
+    pub naming: Option<Naming>,
+    /// What stands between the name of a server and that of its tool.
+    pub separator: Option<String>,
+}
+
+/// How names of several servers are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Every name has that of its server before it.
+    Prefix,
+    /// No name has; of two that are equal the first is shown.
+    Never,
+    /// Only those have that are taken already.
+    Priority,
+}
+
+const KEYS: [&str; 2] = ["naming", "separator"];
+const NAMINGS: [(&str, Naming); 3] =
+    [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
+
+impl Gateway {
+    /// What is said here, and for the rest what `other` says.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            naming: self.naming.or(other.naming),
+            separator: self.separator.or_else(|| other.separator.clone()),
+        }
+    }
+
+    pub(crate) fn read(scene: Scene<'_>, table: &Node) -> (Self, Vec<Problem>) {
+        let (mut gateway, mut problems) = (Self::default(), Vec::new());
+        if !table.is_table() {
+            let message = format!("this is {}, not a table", table.value.kind());
+            problems.push(scene.problem(&table.span, Some("gateway"), message));
+        }
+        for entry in table.entries() {
+            let text = entry.node.as_text();
+            let wrong = |message: String| scene.problem(&entry.node.span, Some(&entry.key), message);
+            match (entry.key.as_str(), text) {
+                ("naming", text) => {
+                    gateway.naming =
+                        NAMINGS.iter().find(|(word, _)| Some(*word) == text).map(|(_, naming)| *naming);
+                    if gateway.naming.is_none() {
+                        let accepted = choice(NAMINGS.iter().map(|(word, _)| *word));
+                        problems.push(wrong(format!("this is none of {accepted}")));
+                    }
+                }
+                ("separator", Some(text)) if fits(text) => gateway.separator = Some(text.to_owned()),
+                ("separator", _) => {
+                    let message = "write one to eight of letters, digits, _, - and .: models' interfaces take no others";
+                    problems.push(wrong(message.to_owned()));
+                }
+                _ => problems.push(unknown_key(scene, entry, KEYS)),
+            }
+        }
+        (gateway, problems)
+    }
+}
+
+fn fits(separator: &str) -> bool {
+    (1..=8).contains(&separator.len())
+        && separator.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::File;
+
+    fn file(text: &str) -> File {
+        File::parse(Path::new("cardan.toml"), text, None).unwrap()
+    }
+
+    #[test]
+    fn what_is_said_is_read_and_slips_are_found() {
+        let said = file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\n");
+        assert_eq!(said.problems, []);
+        let wanted = Gateway { naming: Some(Naming::Priority), separator: Some(".".to_owned()) };
+        assert_eq!(said.gateway, wanted);
+        for (text, told) in [
+            (
+                "[gateway]\nnaming = \"always\"\n",
+                "cardan.toml:2:10: `naming`: this is none of prefix, never or priority",
+            ),
+            ("[gateway]\nseparator = \" \"\n", "`separator`: write one to eight"),
+            ("[gateway]\nseperator = \"_\"\n", "did you mean `separator`?"),
+            ("gateway = 1\n", "not a table"),
+        ] {
+            let problems = file(text).problems;
+            assert!(problems[0].to_string().contains(told), "{problems:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearer_file_wins() {
+        let near = Gateway { naming: Some(Naming::Never), separator: None };
+        let far = Gateway { naming: Some(Naming::Prefix), separator: Some("-".to_owned()) };
+        let both = Gateway { naming: Some(Naming::Never), separator: Some("-".to_owned()) };
+        assert_eq!(near.or(&far), both);
+    }
+}
