@@ -1,6 +1,7 @@
 //! From a configuration to the servers of a fleet.
 
 use cardan_client::Connector;
+use cardan_config::gateway;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
 use cardan_config::server::{EnvPolicy, Server, Settings, Tools, Way};
 use cardan_config::{Config, Search};
@@ -12,6 +13,7 @@ use cardan_proto::upkeep::policy::Policy;
 use cardan_transport::stderr::OnLine;
 
 use crate::fleet::{Credentials, Making, Spec};
+use crate::merge::Naming;
 use crate::reach::{ReachError, way_to};
 use crate::rules::{Pattern, RuleSet, Rules};
 
@@ -30,6 +32,17 @@ pub fn specs(
         .collect();
     specs.extend(broken(config));
     specs
+}
+
+/// How names of several servers are kept apart, as a configuration says.
+#[must_use]
+pub fn naming(config: &Config) -> Naming {
+    let separator = config.gateway.separator.as_deref().unwrap_or(Naming::SEPARATOR).into();
+    match config.gateway.naming {
+        Some(gateway::Naming::Never) => Naming::Never,
+        Some(gateway::Naming::Priority) => Naming::Priority(separator),
+        Some(gateway::Naming::Prefix) | None => Naming::Prefix(separator),
+    }
 }
 
 /// Does something with what this process expands text with: its variables, its user, the folder of its project.

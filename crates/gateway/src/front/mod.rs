@@ -19,6 +19,7 @@ mod lists;
 mod relays;
 mod view;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -94,7 +95,10 @@ struct House {
     fleet: Fleet,
     relays: Relays,
     options: Options,
+    naming: Mutex<Naming>,
     opened: Instant,
+    /// The fronts of single servers that someone holds.
+    alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
 }
 
 struct Inner {
@@ -115,14 +119,23 @@ impl Front {
     pub fn start(fleet: Fleet, options: Options) -> Self {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
         let relays = Relays::new(fleet.clone(), relay);
-        Self::of(Arc::new(House { fleet, relays, options, opened: Instant::now() }), Scope::All)
+        let naming = Mutex::new(options.naming.clone());
+        let house = House { fleet, relays, options, naming, opened: Instant::now(), alone: Mutex::default() };
+        Self::of(Arc::new(house), Scope::All)
     }
 
     /// One server of the same fleet, under its own names; nothing: there is no such server.
     #[must_use]
     pub fn alone(&self, name: &str) -> Option<Self> {
-        self.0.house.fleet.upstream(name)?;
-        Some(Self::of(Arc::clone(&self.0.house), Scope::One(name.into())))
+        let house = &self.0.house;
+        house.fleet.upstream(name)?;
+        let mut alone = lock(&house.alone);
+        if let Some(front) = alone.get(name).and_then(Weak::upgrade) {
+            return Some(Self(front));
+        }
+        let front = Self::of(Arc::clone(house), Scope::One(name.into()));
+        alone.insert(name.into(), Arc::downgrade(&front.0));
+        Some(front)
     }
 
     fn of(house: Arc<House>, scope: Scope) -> Self {
@@ -148,6 +161,12 @@ impl Front {
     #[must_use]
     pub fn fleet(&self) -> &Fleet {
         &self.0.house.fleet
+    }
+
+    /// Names are kept apart in another way from now on. Clients are told.
+    pub fn rename(&self, naming: Naming) {
+        *lock(&self.0.house.naming) = naming;
+        self.0.view();
     }
 
     /// Names that two servers want.
@@ -212,14 +231,11 @@ impl Inner {
     /// What is offered now. Whoever first sees that it is something else tells everyone.
     fn view(&self) -> Arc<View> {
         let known = Known::of(self.scope.upstreams(&self.house.fleet));
+        let naming = self.naming();
         let mut view = lock(&self.view);
-        if view.is_of(&known) {
+        if view.is_of(&known, &naming) {
             return Arc::clone(&view);
         }
-        let naming = match self.scope {
-            Scope::All => &self.house.options.naming,
-            Scope::One(_) => &Naming::Never,
-        };
         let next = Arc::new(View::of(known, naming));
         let changes = next.changes_since(&view);
         let config = greeting::config(&self.scope, &next, &self.house.options.limits);
@@ -240,6 +256,13 @@ impl Inner {
             let _ = self.changes.send(change);
         }
         next
+    }
+
+    fn naming(&self) -> Naming {
+        match self.scope {
+            Scope::All => lock(&self.house.naming).clone(),
+            Scope::One(_) => Naming::Never,
+        }
     }
 
     /// Changes of lists, from now on.
@@ -276,10 +299,9 @@ impl Inner {
 
     /// Might this be a name of that server?
     fn may_have(&self, upstream: &Upstream, key: &str) -> bool {
-        match (&self.scope, &self.house.options.naming) {
-            (Scope::One(_), _) | (_, Naming::Never) => true,
-            (_, Naming::Prefix(separator)) => key.starts_with(&Naming::before(separator, upstream.name())),
-            (_, Naming::Priority(_)) => true,
+        match self.naming() {
+            Naming::Prefix(separator) => key.starts_with(&Naming::before(&separator, upstream.name())),
+            Naming::Never | Naming::Priority(_) => true,
         }
     }
 
@@ -295,7 +317,23 @@ impl Inner {
         for station in stations {
             station.sweep(&there);
         }
-        self.house.relays.sweep();
+        if self.scope == Scope::All {
+            self.house.relays.sweep();
+            self.house.sweep(&there);
+        }
+    }
+}
+
+impl House {
+    /// Sends the clients of single servers away that are not there any more.
+    fn sweep(&self, there: &[Arc<Upstream>]) {
+        let mut alone = lock(&self.alone);
+        let gone: Vec<_> =
+            alone.extract_if(|name, _| !there.iter().any(|one| one.name() == &**name)).collect();
+        drop(alone);
+        for front in gone.iter().filter_map(|(_, front)| front.upgrade()) {
+            Front(front).close("the server is not configured any more");
+        }
     }
 }
 

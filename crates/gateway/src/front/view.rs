@@ -77,6 +77,7 @@ impl Known {
 pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
+    naming: Option<Naming>,
     /// The templates that are shown, in order, with the server of each.
     templates: Vec<(UriTemplate, usize)>,
     /// Of the tools that mirror something; made when it is first asked for.
@@ -91,20 +92,22 @@ pub(super) enum Purpose {
 }
 
 impl View {
-    pub(super) fn of(known: Vec<Known>, naming: &Naming) -> Self {
+    pub(super) fn of(known: Vec<Known>, naming: Naming) -> Self {
         let sources: Vec<_> = known
             .iter()
             .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
             .collect();
-        let merged = Merged::of(&sources, naming);
+        let merged = Merged::of(&sources, &naming);
         let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
         let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
-        Self { known, merged, templates, mirrors: OnceLock::new() }
+        Self { known, merged, naming: Some(naming), templates, mirrors: OnceLock::new() }
     }
 
-    /// Is it made of these?
-    pub(super) fn is_of(&self, known: &[Known]) -> bool {
-        self.known.len() == known.len() && self.known.iter().zip(known).all(|(ours, theirs)| ours.is(theirs))
+    /// Is it made of these, and under such names?
+    pub(super) fn is_of(&self, known: &[Known], naming: &Naming) -> bool {
+        self.naming.as_ref() == Some(naming)
+            && self.known.len() == known.len()
+            && self.known.iter().zip(known).all(|(ours, theirs)| ours.is(theirs))
     }
 
     /// What someone who knew `old` must be told.
