@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Prompt(PromptArgs),
     /// Show what a server is and can do
     Info(InfoArgs),
-    /// Serve the built-in demo server on a port, by every HTTP transport at once
+    /// Serve all configured servers as one, or the built-in demo server, by every transport at once
     Serve(ServeArgs),
     /// Put one server behind another transport, for clients of every revision
     Bridge(BridgeArgs),
@@ -214,15 +214,36 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It ends on SIGTERM or SIGINT, when what runs is done.
+Without --config and --all it serves the built-in demo server. With either it is a gateway: all servers as one at /mcp, /sse
+and /ws, and each alone at /servers/NAME/mcp, /servers/NAME/sse and /servers/NAME/ws. A tool is called SERVER__TOOL there;
+[gateway] in cardan.toml says otherwise. Servers may be of any transport and any revision, as may clients. The
+configuration's files are followed: a change touches the servers that changed and no others.
+
+It ends on SIGTERM or SIGINT, when what runs is done; with --stdio also when stdin ends.
 
 Examples:
   cardan serve
+  cardan serve --all
+  cardan serve --config ./cardan.toml
+  cardan serve --config ~/.cursor/mcp.json --stdio
+  cardan serve --all --unix ~/.cardan.sock
   cardan serve --listen 127.0.0.1:0
   cardan serve --listen 0.0.0.0:2273 --allow-host mcp.example.org
   cardan serve --listen 0.0.0.0:443 --allow-host mcp.example.org --tls-cert chain.pem --tls-key key.pem
   cardan serve --allow-origin https://app.example.org")]
 pub(crate) struct ServeArgs {
+    /// Serve the servers that are configured in this file and no other
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Serve all servers that `cardan config list` shows
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) all: bool,
+    /// Serve on stdin and stdout instead of a port
+    #[arg(long, conflicts_with_all = ["unix", "listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    pub(crate) stdio: bool,
+    /// Serve on a Unix socket instead of a port
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    pub(crate) unix: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) listening: Listening,
 }

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let door = serve::Door::open(&listening).await?;
     let Some(relay) = meet(making, behind, door.limits.clone(), &mut stop).await? else { return Ok(()) };
     let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
-    tell(&greeting(Served::Bridged, door.address, door.identity.as_ref(), &listening));
+    tell(&greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening));
     door.listener.serve(endpoint, stop.wait()).await;
     relay.end("asked to stop").await;
     Ok(())

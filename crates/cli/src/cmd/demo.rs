@@ -1,8 +1,8 @@
 //! `cardan demo`: the built-in server over stdio or a socket.
 
 use cardan_proto::limits::Limits;
-use cardan_server::Server;
-use cardan_transport::socket::{Listener, Reach, SocketError};
+use cardan_proto::session::event::Cause;
+use cardan_transport::socket::{Listener, Reach, SocketError, SocketLink};
 use tokio::task::JoinSet;
 
 use super::pipes;
@@ -44,22 +44,32 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             .await;
         }
     };
-    over_sockets(&server, &listener, &mut stop).await
+    let serve = |link| {
+        let server = server.clone();
+        async move { server.serve(link).await }
+    };
+    over_sockets(&listener, server.limits(), &mut stop, serve, || server.close("asked to stop")).await
 }
 
-async fn over_sockets(server: &Server, listener: &Listener, stop: &mut Stop) -> Result<(), Failure> {
+/// Serves every link that comes until a signal comes; then what runs may still finish.
+pub(super) async fn over_sockets<F: Future<Output = Cause> + Send + 'static>(
+    listener: &Listener,
+    limits: &Limits,
+    stop: &mut Stop,
+    serve: impl Fn(SocketLink) -> F,
+    close: impl FnOnce(),
+) -> Result<(), Failure> {
     let mut links = JoinSet::new();
     loop {
         tokio::select! {
-            link = listener.accept(server.limits()) => {
-                let (server, link) = (server.clone(), link.map_err(unserved)?);
-                links.spawn(async move { server.serve(link).await });
+            link = listener.accept(limits) => {
+                links.spawn(serve(link.map_err(unserved)?));
             }
             Some(_) = links.join_next() => {}
             () = stop.wait() => break,
         }
     }
-    server.close("asked to stop");
+    close();
     tokio::select! {
         () = async { while links.join_next().await.is_some() {} } => {}
         () = stop.wait() => {}
@@ -67,6 +77,6 @@ async fn over_sockets(server: &Server, listener: &Listener, stop: &mut Stop) -> 
     Ok(())
 }
 
-fn unserved(error: SocketError) -> Failure {
+pub(super) fn unserved(error: SocketError) -> Failure {
     Failure::usage(error.to_string())
 }

@@ -9,16 +9,27 @@ use cardan_tls::{Identity, Trust};
 use crate::args::Listening;
 
 /// Who is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Served {
     /// The built-in server.
     Demo,
     /// Another server.
     Bridged,
+    /// All that are configured, in their order.
+    All(Vec<Shown>),
+}
+
+/// A server among others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Where it is served alone.
+    pub(crate) path: String,
+    /// How it stands, in a few words.
+    pub(crate) state: String,
 }
 
 pub(crate) fn greeting(
-    served: Served,
+    served: &Served,
     address: SocketAddr,
     identity: Option<&Identity>,
     args: &Listening,
@@ -40,24 +51,43 @@ pub(crate) fn greeting(
     lines(served, tls, &place.to_string(), &ca, note)
 }
 
-fn lines(served: Served, [http, ws]: [&str; 2], place: &str, ca: &str, note: &str) -> String {
+fn lines(served: &Served, [http, ws]: [&str; 2], place: &str, ca: &str, note: &str) -> String {
     let (what, tries) = match served {
         Served::Demo => (
-            "cardan serves its demo server at",
+            "cardan serves its demo server at".to_owned(),
             format!(
                 "  cardan call {http}://{place}/mcp echo message=hello{ca}
   cardan call {ws}://{place}/ws slow steps=5 delay_ms=200{ca}"
             ),
         ),
         Served::Bridged => {
-            ("cardan serves the server behind it at", format!("  cardan list {http}://{place}/mcp{ca}"))
+            let what = "cardan serves the server behind it at".to_owned();
+            (what, format!("  cardan list {http}://{place}/mcp{ca}"))
         }
+        Served::All(servers) => {
+            let what = match servers.len() {
+                1 => "cardan serves one server at".to_owned(),
+                count => format!("cardan serves {count} servers as one at"),
+            };
+            let alone = servers
+                .first()
+                .map(|first| format!("\n  cardan list {http}://{place}{}/mcp{ca}", first.path));
+            (what, format!("  cardan list {http}://{place}/mcp{ca}{}", alone.unwrap_or_default()))
+        }
+    };
+    let each = match served {
+        Served::All(servers) => {
+            let lines =
+                servers.iter().map(|one| format!("\n  {http}://{place}{}/mcp  {}", one.path, one.state));
+            format!("\nand each alone at{}", lines.collect::<String>())
+        }
+        Served::Demo | Served::Bridged => String::new(),
     };
     format!(
         "{what}
   {http}://{place}/mcp  Streamable HTTP, every revision
   {http}://{place}/sse  old HTTP+SSE
-  {ws}://{place}/ws     WebSocket
+  {ws}://{place}/ws     WebSocket{each}
 try
   cardan info {http}://{place}/mcp{ca}
 {tries}{note}

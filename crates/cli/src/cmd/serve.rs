@@ -1,4 +1,4 @@
-//! `cardan serve`: the built-in server on one port, by every HTTP transport at once.
+//! `cardan serve`: the built-in server, or all configured ones, on one port, by every HTTP transport at once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use cardan_tls::Identity;
 
 use crate::access::unusable;
 use crate::args::{Listening, ServeArgs};
+use crate::cmd::gateway;
 use crate::cmd::greeting::{Served, greeting};
 use crate::demo;
 use crate::failure::Failure;
@@ -18,10 +19,17 @@ use crate::output::tell;
 use crate::stop::Stop;
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+    if args.all || args.config.is_some() {
+        return gateway::run(args).await;
+    }
+    if args.stdio || args.unix.is_some() {
+        return Err(Failure::usage("--stdio and --unix are for configured servers")
+            .next("add --all or --config FILE; for the demo server there is `cardan demo`"));
+    }
     let mut stop = Stop::watch()?;
     let door = Door::open(&args.listening).await?;
     let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow));
-    tell(&greeting(Served::Demo, door.address, door.identity.as_ref(), &args.listening));
+    tell(&greeting(&Served::Demo, door.address, door.identity.as_ref(), &args.listening));
     door.listener.serve(endpoint, stop.wait()).await;
     Ok(())
 }

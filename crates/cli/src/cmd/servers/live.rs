@@ -136,7 +136,8 @@ impl Screen {
     }
 }
 
-fn line(event: &Event, row: Option<&Row>) -> String {
+/// What happened, for people.
+pub(crate) fn line(event: &Event, row: Option<&Row>) -> String {
     let name = &event.server;
     match &event.what {
         What::Condition(transition) => {
@@ -181,7 +182,8 @@ fn list(change: &Change) -> &'static str {
     }
 }
 
-fn turn_line(turn: &Turn) -> String {
+/// What became of a change of the configuration, for people.
+pub(crate) fn turn_line(turn: &Turn) -> String {
     match turn {
         Turn::Refused(problems) => {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -3,8 +3,8 @@
 //! Nothing here prints a value that may be secret: causes come from the fleet, which hides them.
 
 pub(crate) mod args;
-mod live;
-mod row;
+pub(super) mod live;
+pub(super) mod row;
 
 use cardan_client::{Client, Connector};
 use cardan_config::{Config, Search};
@@ -27,8 +27,7 @@ use crate::terminal::Terminal;
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let interrupts = Interrupts::watch()?;
-    let search = search(args.config.clone())?;
-    let recipe = Recipe { connector: Client::builder("cardan", env!("CARGO_PKG_VERSION")), search };
+    let recipe = Recipe::new(search(args.config.clone())?);
     let cache = CatalogCache::of_user(variable);
     let options = Options { cache: cache.clone(), ..Options::default() };
     let outcome = if args.watch {
@@ -57,13 +56,17 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
 }
 
 /// How a configuration becomes servers to run.
-struct Recipe {
+pub(crate) struct Recipe {
     connector: Connector,
-    search: Search,
+    pub(crate) search: Search,
 }
 
 impl Recipe {
-    fn specs(&self, config: &Config) -> Vec<Spec> {
+    pub(crate) fn new(search: Search) -> Self {
+        Self { connector: Client::builder("cardan", env!("CARGO_PKG_VERSION")), search }
+    }
+
+    pub(crate) fn specs(&self, config: &Config) -> Vec<Spec> {
         here(config, &self.search, |surroundings| {
             specs(config, surroundings, &self.connector, &Limits::DEFAULT)
         })
@@ -71,7 +74,7 @@ impl Recipe {
 
     /// The servers, of which there is at least one. What is wrong with a file is told; what is wrong with a server is
     /// shown where it stands.
-    fn usable(&self, config: &Config) -> Result<Vec<Spec>, Failure> {
+    pub(crate) fn usable(&self, config: &Config) -> Result<Vec<Spec>, Failure> {
         let specs = self.specs(config);
         let mut broken = config.problems.iter().filter(|problem| problem.server.is_none());
         if specs.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::terminal::{Terminal, align};
 
 /// How one server stands, and what it shows.
-pub(super) struct Row {
+pub(crate) struct Row {
     status: Status,
     /// The names of the tools that are shown; nothing: not known.
     tools: Option<Vec<String>>,
@@ -22,7 +22,7 @@ impl Row {
         fleet.upstreams().iter().map(|upstream| Self::of(upstream)).collect()
     }
 
-    pub(super) fn of(upstream: &Upstream) -> Self {
+    pub(crate) fn of(upstream: &Upstream) -> Self {
         let rules = upstream.rules();
         let tools = upstream.catalog().map(|catalog| {
             let rules = rules.of(Kind::Tools);
@@ -86,8 +86,20 @@ impl Row {
         ]
     }
 
+    /// How it stands, in a few words.
+    pub(crate) fn brief(&self) -> String {
+        let tools = match self.tools.as_ref().map(Vec::len) {
+            Some(1) => ", 1 tool".to_owned(),
+            Some(count) => format!(", {count} tools"),
+            None => String::new(),
+        };
+        let cause = self.cause().filter(|_| !self.status.health.is_up());
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        format!("{}{tools}{cause}", self.status.health)
+    }
+
     /// Why it is not up, or was not.
-    pub(super) fn cause(&self) -> Option<String> {
+    pub(crate) fn cause(&self) -> Option<String> {
         let cause = self.status.cause.as_deref()?;
         let cause = cause.lines().next().unwrap_or_default();
         match (self.status.health.is_up(), self.status.restarts) {

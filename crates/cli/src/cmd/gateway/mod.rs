@@ -1,0 +1,137 @@
+//! `cardan serve --config FILE`, `cardan serve --all`: all configured servers as one.
+
+mod told;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cardan_endpoint::{Options, Sites};
+use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::configured::naming;
+use cardan_gateway::fleet::{self, Fleet};
+use cardan_gateway::front::{self, Front};
+use cardan_gateway::reload::{Follow, Following};
+use cardan_proto::limits::Limits;
+use cardan_runtime::service::Host as _;
+use cardan_transport::socket::Listener;
+
+use self::told::Told;
+use super::config::{search, variable};
+use super::demo::{over_sockets, unserved};
+use super::greeting::{Served, Shown, greeting};
+use super::pipes;
+use super::serve::Door;
+use super::servers::Recipe;
+use super::servers::row::Row;
+use crate::args::ServeArgs;
+use crate::failure::Failure;
+use crate::output::{clean, tell};
+use crate::stop::Stop;
+
+/// For someone who starts it by hand.
+const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
+clients start this command themselves; to serve on a port, leave out --stdio";
+
+/// Below this folder each server is served alone.
+const FOLDER: &str = "/servers/";
+
+pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
+    let mut stop = Stop::watch()?;
+    // What is wrong with the port is told before anything is started.
+    let place = match (args.stdio, &args.unix) {
+        (true, _) => Place::Pipes,
+        (false, Some(path)) => Place::Socket(Listener::bind_unix(path).await.map_err(unserved)?, path),
+        (false, None) => Place::Port(Box::new(Door::open(&args.listening).await?)),
+    };
+    let limits = match &place {
+        Place::Port(door) => door.limits.clone(),
+        Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
+    };
+    let gateway = Gateway::start(args.config.clone(), limits)?;
+    let served = gateway.serve(place, &args, &mut stop).await;
+    gateway.end().await;
+    served
+}
+
+/// Where clients come in.
+enum Place<'a> {
+    Pipes,
+    Socket(Listener, &'a Path),
+    Port(Box<Door>),
+}
+
+/// All configured servers, followed and told of.
+struct Gateway {
+    front: Front,
+    told: Told,
+    limits: Limits,
+    cache: Option<CatalogCache>,
+}
+
+impl Gateway {
+    fn start(file: Option<std::path::PathBuf>, limits: Limits) -> Result<Self, Failure> {
+        let recipe = Recipe::new(search(file)?);
+        let follow = Follow::read(recipe.search.clone());
+        let cache = CatalogCache::of_user(variable);
+        let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
+        let fleet = Fleet::start(recipe.usable(follow.config())?, options);
+        let events = fleet.events();
+        let options = front::Options {
+            naming: naming(follow.config()),
+            limits: limits.clone(),
+            ..front::Options::default()
+        };
+        let front = Front::start(fleet.clone(), options);
+        let (every, named) = (Limits::DEFAULT.config_poll_interval, front.clone());
+        let following = Following::start(fleet, follow, every, move |config| {
+            named.rename(naming(config));
+            recipe.specs(config)
+        });
+        let told = Told::start(front.clone(), events, following);
+        Ok(Self { front, told, limits, cache })
+    }
+
+    async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {
+        let front = &self.front;
+        let close = || front.close("asked to stop");
+        match place {
+            Place::Pipes => pipes::serve(&self.limits, HINT, stop, |link| front.serve(link), close).await,
+            Place::Socket(listener, path) => {
+                tell(&format!("listening on unix://{}", path.display()));
+                let serve = |link| {
+                    let front = front.clone();
+                    async move { front.serve(link).await }
+                };
+                over_sockets(&listener, &self.limits, stop, serve, close).await
+            }
+            Place::Port(door) => {
+                let alone = front.clone();
+                let sites = Sites::new(front.clone(), Options::new(door.allow), FOLDER, move |name| {
+                    alone.alone(name)
+                });
+                front.settled().await;
+                let served = Served::All(self.shown(&sites));
+                tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
+                self.told.collisions();
+                door.listener.serve(sites, stop.wait()).await;
+                Ok(())
+            }
+        }
+    }
+
+    fn shown(&self, sites: &Sites<Front>) -> Vec<Shown> {
+        let shown = |upstream: &Arc<fleet::Upstream>| Shown {
+            path: sites.path(upstream.name()),
+            state: clean(&Row::of(upstream).brief()).into_owned(),
+        };
+        self.front.fleet().upstreams().iter().map(shown).collect()
+    }
+
+    async fn end(self) {
+        self.told.stop().await;
+        self.front.end("asked to stop").await;
+        if let Some(cache) = self.cache {
+            cache.prune();
+        }
+    }
+}

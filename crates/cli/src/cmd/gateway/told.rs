@@ -1,0 +1,91 @@
+//! What a gateway tells on stderr while it serves: how servers stand, what became of the configuration, and names that
+//! two servers want.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cardan_gateway::fleet::{Event, What};
+use cardan_gateway::front::Front;
+use cardan_gateway::reload::Following;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::cmd::servers::live::{line, turn_line};
+use crate::cmd::servers::row::Row;
+use crate::output::{clean, tell};
+
+/// Tells what happens, until it is stopped.
+pub(super) struct Told {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+    front: Front,
+    collisions: Arc<Mutex<Vec<String>>>,
+}
+
+impl Told {
+    pub(super) fn start(
+        front: Front,
+        mut events: broadcast::Receiver<Event>,
+        mut following: Following,
+    ) -> Self {
+        let (stop, mut stopped) = oneshot::channel();
+        let collisions = Arc::default();
+        let (seen, told) = (front.clone(), Arc::clone(&collisions));
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    event = events.recv() => match event {
+                        Ok(event) => happened(&seen, &event, &told),
+                        // What was missed is past.
+                        Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Closed) => break,
+                    },
+                    Some(turn) = following.next() => tell(&clean(&turn_line(&turn))),
+                    _ = &mut stopped => break,
+                }
+            }
+            following.stop().await;
+        });
+        Self { stop, task, front, collisions }
+    }
+
+    /// Tells names that two servers want, each once.
+    pub(super) fn collisions(&self) {
+        collisions(&self.front, &self.collisions);
+    }
+
+    /// Stops telling, and following the configuration.
+    pub(super) async fn stop(self) {
+        drop(self.stop);
+        // It was told to end; how it did does not matter.
+        let _ = self.task.await;
+    }
+}
+
+fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>) {
+    let row = front.fleet().upstream(&event.server).map(|upstream| Row::of(&upstream));
+    // Ways to a state are many; what counts is whether it works.
+    let counts = match &event.what {
+        What::Condition(transition) => {
+            transition.to.is_up() != transition.from.is_up() || transition.cause.is_some()
+        }
+        _ => true,
+    };
+    if counts {
+        tell(&clean(&line(event, row.as_ref())));
+    }
+    if matches!(event.what, What::Changed(_) | What::Added | What::Removed) {
+        collisions(front, told);
+    }
+}
+
+fn collisions(front: &Front, told: &Mutex<Vec<String>>) {
+    let now: Vec<String> = front.collisions().iter().map(ToString::to_string).collect();
+    let before = {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *told, now.clone())
+    };
+    for collision in now.iter().filter(|collision| !before.contains(collision)) {
+        tell(&clean(&format!("warning: {collision}")));
+    }
+}
