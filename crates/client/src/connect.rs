@@ -71,6 +71,12 @@ impl Connector {
         }
     }
 
+    /// Says that it is someone else: whoever is relayed.
+    pub fn named(mut self, identity: Implementation) -> Self {
+        self.identity = identity;
+        self
+    }
+
     /// What the client answers when it is asked. Nothing is declared that is not set.
     pub fn answer(mut self, answerers: Answerers) -> Self {
         self.answerers = answerers;

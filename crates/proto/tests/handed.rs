@@ -104,7 +104,10 @@ fn a_client_that_goes_on_is_greeted_once() {
         let events = bench.events().into_iter();
         events
             .filter_map(|event| match event {
-                Event::Greeted { capabilities, .. } => Some(capabilities),
+                Event::Greeted { capabilities, identity, .. } => {
+                    assert!(identity.is_some(), "who it is is told too");
+                    Some(capabilities)
+                }
                 _ => None,
             })
             .collect()

@@ -310,9 +310,9 @@ impl<L: Link, S: Service> Driver<L, S> {
             Event::Noted(note) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| self.service.note(note)));
             }
-            Event::Greeted { ref capabilities, .. } => {
-                let peer = Peer::new(Arc::clone(&self.inbox));
-                let _ = catch_unwind(AssertUnwindSafe(|| self.service.greeted(peer, capabilities)));
+            Event::Greeted { ref capabilities, ref identity, .. } => {
+                let (peer, identity) = (Peer::new(Arc::clone(&self.inbox)), identity.as_ref());
+                let _ = catch_unwind(AssertUnwindSafe(|| self.service.greeted(peer, capabilities, identity)));
                 self.observe(&event);
             }
             Event::Opened { revision, .. } => {

@@ -35,10 +35,10 @@ pub trait Service: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(fault)))
     }
 
-    /// Server: a legacy client has gone on after the handshake, with these capabilities. It can be told things and
-    /// asked through `peer`, outside of its calls too. Must not block.
-    fn greeted(&self, peer: Peer, capabilities: &Bytes) {
-        let _ = (peer, capabilities);
+    /// Server: a legacy client has gone on after the handshake, with these capabilities, and says that it is
+    /// `identity`. It can be told things and asked through `peer`, outside of its calls too. Must not block.
+    fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
+        let _ = (peer, capabilities, identity);
     }
 
     /// A note that belongs to no call and no listen. Called in order, must not block.

@@ -51,7 +51,7 @@ impl Service for Keeping {
         })
     }
 
-    fn greeted(&self, _peer: Peer, capabilities: &Bytes) {
+    fn greeted(&self, _peer: Peer, capabilities: &Bytes, _identity: Option<&Bytes>) {
         self.greeted.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(capabilities.clone());
     }
 }

@@ -10,17 +10,18 @@ use cardan_proto::jsonrpc::envelope::{Note, Param, Params};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Called};
+use cardan_proto::session::event::{Answer, Called, Change};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Host as _, Service};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::own::Own;
 use super::relays::{self, Reached, sleeps};
-use super::view::{Purpose, Scope};
-use super::{Inner, listen, lists};
-use crate::catalog::Kind;
+use super::view::{Purpose, Scope, View};
+use super::{Inner, listen, lists, tasks};
+use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::relay::{Held, Side};
 
@@ -31,12 +32,24 @@ pub struct Desk(pub(super) Arc<Station>);
 pub(super) struct Station {
     pub(super) front: Arc<Inner>,
     principal: Option<Arc<str>>,
-    /// The legacy client at this link, and what it declared.
-    client: OnceLock<(Peer, Bytes)>,
+    /// The legacy client at this link.
+    client: OnceLock<Client>,
     /// Its sides towards the servers that it called.
     seats: Mutex<HashMap<Box<str>, Arc<Seat>>>,
     /// The log level that it asked for, for servers that it calls later.
     level: Mutex<Option<Called>>,
+    own: Own,
+    /// What it was told of last, if only by the notes that followed.
+    told: Mutex<Arc<View>>,
+}
+
+/// A legacy client.
+struct Client {
+    peer: Peer,
+    /// What it declared.
+    capabilities: Bytes,
+    /// Who it says it is.
+    identity: Option<Bytes>,
 }
 
 /// A legacy client's side towards one server.
@@ -49,12 +62,15 @@ struct Seat {
 
 impl Desk {
     pub(super) fn new(front: Arc<Inner>, principal: Option<Arc<str>>) -> Self {
+        let told = Mutex::new(front.current());
         Self(Arc::new(Station {
             front,
             principal,
             client: OnceLock::new(),
             seats: Mutex::default(),
             level: Mutex::default(),
+            own: Own::default(),
+            told,
         }))
     }
 }
@@ -65,9 +81,10 @@ impl Service for Desk {
         Box::pin(async move { station.answer(cx, called).await.unwrap_or_else(Answer::Fault) })
     }
 
-    fn greeted(&self, peer: Peer, capabilities: &Bytes) {
+    fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
+        let client = Client { peer, capabilities: capabilities.clone(), identity: identity.cloned() };
         // Once per link: the session tells it once.
-        let _ = self.0.client.set((peer, capabilities.clone()));
+        let _ = self.0.client.set(client);
         self.0.front.attended(&self.0);
     }
 
@@ -99,23 +116,79 @@ impl Station {
             Method::CompletionComplete => self.complete(cx, called).await,
             Method::LoggingSetLevel => Ok(self.set_level(cx, called).await),
             Method::SubscriptionsListen => listen::listen(&self, cx, called).await,
+            ref method if method.is_about_task() => self.task(cx, called).await,
             _ => self.others(cx, called).await,
         }
     }
 
+    /// What is offered to this client.
+    fn view(&self) -> Arc<View> {
+        self.own.view(self.front.view())
+    }
+
+    /// Where a name leads.
+    async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
+        match self.view().find(kind, key) {
+            Some(found) => Ok(Some(found)),
+            None => self.front.find(kind, key).await,
+        }
+    }
+
+    /// A list of a server is another, at least for this client.
+    fn changed(self: Arc<Self>, upstream: Arc<Upstream>, change: &Change) {
+        let seat = lock(&self.seats).get(upstream.name()).cloned();
+        let Some(managed) = seat.and_then(|seat| seat.side.own()) else { return };
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.touched_by(change)).collect();
+        let station = Arc::downgrade(&self);
+        self.own.fetch(async move {
+            for kind in kinds {
+                // What does not come stays as it was; the next change brings it.
+                let Ok(list) = fetch(&managed, kind).await else { continue };
+                let Some(station) = station.upgrade() else { return };
+                station.own.put(&station.front.view(), &upstream, kind, list);
+                station.tell();
+            }
+        });
+    }
+
+    /// Tells a legacy client what is another since it was last told.
+    pub(super) fn tell(&self) {
+        let Some(client) = self.client.get() else { return };
+        let mut told = lock(&self.told);
+        let now = self.own.view(self.front.current());
+        for change in now.changes_since(&told) {
+            client.peer.change(change);
+        }
+        *told = now;
+    }
+
+    /// A task: at the server that its name carries. A list of them goes through the servers one after another.
+    async fn task(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        if called.call.method == Method::TasksList {
+            return tasks::list(self, cx, called).await;
+        }
+        let Some(task) = called.call.params.text(Param::TaskId) else {
+            return Err(Fault::invalid_params("params.taskId: missing, or not text"));
+        };
+        let Some(upstream) = self.front.with_task(&task) else {
+            return Err(Fault::invalid_params("params.taskId: there is no such task, or it has expired"));
+        };
+        self.forward(&upstream, cx, called).await
+    }
+
     async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
         self.front.settled().await;
-        let view = self.front.view();
+        let view = self.view();
         lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page())
             .map(Answer::Done)
     }
 
     /// A tool or a prompt, by its name here.
-    async fn call_named(&self, kind: Kind, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn call_named(self: &Arc<Self>, kind: Kind, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let Some(name) = called.call.params.text(Param::Name).map(|name| Box::<str>::from(&*name)) else {
             return Err(Fault::invalid_params("params.name: missing, or not text"));
         };
-        let Some((upstream, own)) = self.front.find(kind, &name).await? else {
+        let Some((upstream, own)) = self.find(kind, &name).await? else {
             let (what, list) = match kind {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),
@@ -128,11 +201,11 @@ impl Station {
     }
 
     /// A resource: by whoever has it.
-    async fn read(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn read(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let uri = address(&called)?;
         self.front.settled().await;
         let mut missing = None;
-        for upstream in self.front.view().having(&uri, Purpose::Read) {
+        for upstream in self.view().having(&uri, Purpose::Read) {
             match self.forward(&upstream, cx.clone(), called.clone()).await {
                 // A server that is away may have it or not: the next may, and if none has, this is what is told.
                 Err(fault) => missing = Some(fault),
@@ -145,11 +218,11 @@ impl Station {
         Err(missing.unwrap_or_else(|| Fault::resource_not_found(&uri)))
     }
 
-    async fn subscribe(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn subscribe(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let uri = address(&called)?;
         self.front.settled().await;
         let mut refused = None;
-        for upstream in self.front.view().having(&uri, Purpose::Listen) {
+        for upstream in self.view().having(&uri, Purpose::Listen) {
             let reached = match self.front.house.relays.reach(&upstream).await {
                 Ok(reached) => reached,
                 Err(fault) => {
@@ -190,7 +263,7 @@ impl Station {
     }
 
     /// Values for an argument: by whoever has what it is an argument of.
-    async fn complete(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn complete(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         #[derive(Deserialize)]
         struct Reference {
             #[serde(default)]
@@ -204,9 +277,9 @@ impl Station {
         let reference: Reference = serde_json::from_slice(&raw).map_err(wrong)?;
         match (reference.uri, reference.name) {
             (Some(uri), _) => {
-                let found = match self.front.find(Kind::Templates, &uri).await? {
+                let found = match self.find(Kind::Templates, &uri).await? {
                     Some(found) => Some(found),
-                    None => self.front.find(Kind::Resources, &uri).await?,
+                    None => self.find(Kind::Resources, &uri).await?,
                 };
                 let Some((upstream, _)) = found else {
                     return Err(Fault::invalid_params(format!("params.ref.uri: unknown template: {uri}")));
@@ -214,7 +287,7 @@ impl Station {
                 self.forward(&upstream, cx, called).await
             }
             (None, Some(name)) => {
-                let Some((upstream, own)) = self.front.find(Kind::Prompts, &name).await? else {
+                let Some((upstream, own)) = self.find(Kind::Prompts, &name).await? else {
                     return Err(Fault::invalid_params(format!("params.ref.name: unknown prompt: {name}")));
                 };
                 let own = quoted(&own);
@@ -240,7 +313,7 @@ impl Station {
     }
 
     /// What has no place of its own: where there is one server only, it knows.
-    async fn others(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn others(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let upstreams = self.front.scope.upstreams(&self.front.house.fleet);
         match (&self.front.scope, &upstreams[..]) {
             (Scope::One(_), [upstream]) => self.forward(upstream, cx, called).await,
@@ -250,7 +323,7 @@ impl Station {
 
     /// Passes a call on to a server.
     pub(super) async fn forward(
-        &self,
+        self: &Arc<Self>,
         upstream: &Arc<Upstream>,
         cx: CallCx,
         called: Called,
@@ -269,7 +342,7 @@ impl Station {
 
     /// Our side towards a server: a legacy client has one of its own, modern calls stand alone.
     async fn side(
-        &self,
+        self: &Arc<Self>,
         upstream: &Arc<Upstream>,
         reached: &Reached,
         called: &Called,
@@ -281,7 +354,7 @@ impl Station {
         }
     }
 
-    async fn seat(&self, upstream: &Arc<Upstream>, reached: &Reached, cx: &CallCx) -> Arc<Seat> {
+    async fn seat(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached, cx: &CallCx) -> Arc<Seat> {
         let seat = {
             let mut seats = lock(&self.seats);
             match seats.get(upstream.name()) {
@@ -289,8 +362,14 @@ impl Station {
                 _ => {}
             }
             let side = reached.relay.service(self.principal.as_ref());
-            if let Some((peer, capabilities)) = self.client.get() {
-                side.greeted(peer.clone(), capabilities);
+            if let Some(client) = self.client.get() {
+                let (station, of) = (Arc::downgrade(self), Arc::downgrade(upstream));
+                side.intercept(Arc::new(move |change| {
+                    if let (Some(station), Some(upstream)) = (station.upgrade(), of.upgrade()) {
+                        station.changed(upstream, &change);
+                    }
+                }));
+                side.greeted(client.peer.clone(), &client.capabilities, client.identity.as_ref());
             }
             let seat = Arc::new(Seat { upstream: Arc::clone(upstream), side, subscribed: Mutex::default() });
             // One for which there was no room is tried again with the next call.
@@ -317,17 +396,36 @@ impl Station {
                 !there.iter().any(|one| Arc::ptr_eq(one, &seat.upstream)) || sleeps(&seat.upstream)
             })
             .collect();
+        for (name, _) in &gone {
+            self.own.forget(name);
+        }
         // Outside of the lock: leaving takes others.
         drop(gone);
     }
 
     /// The call with another value for one member of its params.
-    fn renamed(&self, mut called: Called, member: &str, value: &str) -> Result<Called, Fault> {
+    pub(super) fn renamed(&self, mut called: Called, member: &str, value: &str) -> Result<Called, Fault> {
         let raw = called.call.params.raw().cloned().unwrap_or_else(|| Bytes::from_static(b"{}"));
         let spliced = splice(&raw, &[Edit::Set(member, value.as_bytes())]);
         let params = spliced.and_then(|raw| Params::scan(raw, &self.front.house.options.limits));
         called.call.params = params.map_err(|_| Fault::invalid_params("params: not an object"))?;
         Ok(called)
+    }
+
+    /// The call without one member of its params.
+    pub(super) fn without(&self, mut called: Called, member: &str) -> Result<Called, Fault> {
+        let Some(raw) = called.call.params.raw() else { return Ok(called) };
+        let params = splice(raw, &[Edit::Drop(member)]);
+        let params = params.and_then(|raw| Params::scan(raw, &self.front.house.options.limits));
+        called.call.params = params.map_err(|_| Fault::invalid_params("params: not an object"))?;
+        Ok(called)
+    }
+
+    /// The servers that have tasks, of the design that can list them.
+    pub(super) fn with_tasks(&self) -> Vec<Arc<Upstream>> {
+        let view = self.view();
+        let listing = view.known.iter().filter(|known| known.capabilities()["tasks"]["list"].is_object());
+        listing.map(|known| Arc::clone(&known.upstream)).collect()
     }
 
     pub(super) fn principal(&self) -> Option<&Arc<str>> {

@@ -50,10 +50,13 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     let mut changes = front.changes();
     let mut parts: Vec<(Arc<Upstream>, Interest)> = Vec::new();
     for uri in &wanted.uris {
-        let Some(upstream) = front.view().having(uri, Purpose::Listen).into_iter().next() else { continue };
-        match parts.iter_mut().find(|(there, _)| Arc::ptr_eq(there, &upstream)) {
-            Some((_, interest)) => interest.uris.push(uri.clone()),
-            None => parts.push((upstream, Interest { uris: vec![uri.clone()], ..Interest::default() })),
+        if let Some(upstream) = front.view().having(uri, Purpose::Listen).into_iter().next() {
+            part_of(&mut parts, upstream).uris.push(uri.clone());
+        }
+    }
+    for task in &wanted.tasks {
+        if let Some(upstream) = front.with_task(task) {
+            part_of(&mut parts, upstream).tasks.push(task.clone());
         }
     }
     let mut honoured = Interest {
@@ -74,6 +77,7 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     // Ends when all stand or have failed.
     while let Ok(Some(stands)) = timeout_at(until, standing.recv()).await {
         honoured.uris.extend(stands.uris);
+        honoured.tasks.extend(stands.tasks);
     }
     cx.listening(honoured.clone());
     loop {
@@ -96,6 +100,15 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
             Some(_) = ears.join_next() => {}
         }
     }
+}
+
+/// What is listened to at one server.
+fn part_of(parts: &mut Vec<(Arc<Upstream>, Interest)>, upstream: Arc<Upstream>) -> &mut Interest {
+    let at = parts.iter().position(|(there, _)| Arc::ptr_eq(there, &upstream)).unwrap_or_else(|| {
+        parts.push((upstream, Interest::default()));
+        parts.len() - 1
+    });
+    &mut parts[at].1
 }
 
 /// Listens at one server. One that is away is not listened to: what it has is not promised.

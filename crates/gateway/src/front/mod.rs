@@ -16,7 +16,9 @@ mod desk;
 mod greeting;
 mod listen;
 mod lists;
+mod own;
 mod relays;
+mod tasks;
 mod view;
 
 use std::collections::HashMap;
@@ -45,7 +47,7 @@ use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, WINDOW, lock};
 use crate::merge::{Collision, Naming};
-use crate::relay;
+use crate::relay::{self, Names};
 
 /// How a front is run.
 #[derive(Debug, Clone)]
@@ -247,15 +249,24 @@ impl Inner {
             self.configs.add(Arc::new(config));
         }
         *view = Arc::clone(&next);
-        // Still under the lock, so that changes are told in their order.
+        // Still under the lock, so that changes are told in their order. Nobody listening is fine.
         for change in changes {
-            for peer in lock(&self.links).iter() {
-                peer.change(change.clone());
-            }
-            // Nobody listening is fine.
             let _ = self.changes.send(change);
         }
+        drop(view);
+        for station in self.stations() {
+            station.tell();
+        }
         next
+    }
+
+    /// What was offered when someone looked last.
+    fn current(&self) -> Arc<View> {
+        Arc::clone(&lock(&self.view))
+    }
+
+    fn stations(&self) -> Vec<Arc<Station>> {
+        lock(&self.stations).iter().filter_map(Weak::upgrade).collect()
     }
 
     fn naming(&self) -> Naming {
@@ -305,6 +316,13 @@ impl Inner {
         }
     }
 
+    /// The server that a task is at, by its name here.
+    fn with_task(&self, task: &str) -> Option<Arc<Upstream>> {
+        let upstreams = self.scope.upstreams(&self.house.fleet);
+        let server = Names::server(task, upstreams.iter().map(|upstream| upstream.name()))?;
+        upstreams.iter().find(|upstream| upstream.name() == server).cloned()
+    }
+
     /// A legacy client is here.
     fn attended(&self, station: &Arc<Station>) {
         push(&mut lock(&self.stations), Arc::downgrade(station), |station| station.strong_count() > 0);
@@ -313,8 +331,7 @@ impl Inner {
     /// Looks after what depends on servers that may have gone.
     fn sweep(&self) {
         let there = self.house.fleet.upstreams();
-        let stations: Vec<_> = lock(&self.stations).iter().filter_map(Weak::upgrade).collect();
-        for station in stations {
+        for station in self.stations() {
             station.sweep(&there);
         }
         if self.scope == Scope::All {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
-use crate::relay::{Changes, Options, Relay};
+use crate::relay::{Options, Relay};
 
 /// The relays, by server.
 pub(super) struct Relays {
@@ -66,7 +66,7 @@ impl Relays {
         // It was met, or calls would not flow.
         let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
         let name = Some(upstream.name().into());
-        let options = Options { behind, name, changes: Changes::Resources, ..self.options.clone() };
+        let options = Options { behind, name, ..self.options.clone() };
         let relay = Relay::beside(visit.managed.clone(), &settled, making.clone(), options);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);

@@ -37,7 +37,7 @@ impl Scope {
 pub(super) struct Known {
     pub(super) upstream: Arc<Upstream>,
     pub(super) catalog: Arc<Catalog>,
-    rules: Arc<RuleSet>,
+    pub(super) rules: Arc<RuleSet>,
 }
 
 impl Known {
@@ -77,7 +77,7 @@ impl Known {
 pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
-    naming: Option<Naming>,
+    pub(super) naming: Option<Naming>,
     /// The templates that are shown, in order, with the server of each.
     templates: Vec<(UriTemplate, usize)>,
     /// Of the tools that mirror something; made when it is first asked for.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::Listen;
+use cardan_client::{Listen, Managed};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
@@ -20,9 +20,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use super::line::{Hears, Line};
+use super::names::Names;
 use super::who::Who;
-use super::{Changes, Core, Farewells, terms};
+use super::{Core, Farewells, terms};
 use crate::fleet::lock;
+
+/// Is told that a list changed.
+pub(crate) type OnLists = Arc<dyn Fn(Change) + Send + Sync>;
 
 /// A legacy client.
 pub(super) struct Guest {
@@ -33,6 +37,9 @@ pub(super) struct Guest {
     /// What it listens to upstream, all in one.
     interest: tokio::sync::Mutex<Interest>,
     following: Mutex<Option<Following>>,
+    /// Who is told that lists changed, in place of the client.
+    lists: Option<OnLists>,
+    names: Names,
     patience: Duration,
     who: Who,
     farewells: Arc<Farewells>,
@@ -56,17 +63,30 @@ impl Drop for Following {
 
 impl Guest {
     /// Opens a session with the upstream, as this client; nothing: there are too many.
-    pub(super) fn open(core: &Core, peer: Peer, capabilities: &Bytes) -> Option<Arc<Self>> {
+    pub(super) fn open(
+        core: &Core,
+        peer: Peer,
+        capabilities: &Bytes,
+        identity: Option<&Bytes>,
+        lists: Option<OnLists>,
+    ) -> Option<Arc<Self>> {
         let seat = Arc::clone(&core.seats).try_acquire_owned().ok()?;
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_else(|_| json!({}));
+        // The line is this client's alone, so it bears its name.
+        let mut making = core.making.clone();
+        if let Some(identity) = identity.and_then(|raw| serde_json::from_slice(raw).ok()) {
+            making.connector = making.connector.named(identity);
+        }
         let guest = Arc::new_cyclic(|guest: &Weak<Self>| {
             let hears: Weak<dyn Hears> = guest.clone();
             Self {
                 peer: peer.clone(),
-                line: Line::open(&core.making, capabilities, hears),
+                line: Line::open(&making, capabilities, hears),
                 calls: Mutex::default(),
                 interest: tokio::sync::Mutex::default(),
                 following: Mutex::default(),
+                lists,
+                names: core.names.clone(),
                 patience: core.options.limits.call_idle_timeout,
                 who: core.who.clone(),
                 farewells: Arc::clone(&core.farewells),
@@ -78,9 +98,8 @@ impl Guest {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
             guest.line.set_level(LogLevel::Info);
         }
-        let ours = core.options.changes == Changes::All;
         let announced =
-            |list: Option<cardan_proto::era::caps::ListCap>| ours && list.is_some_and(|cap| cap.list_changed);
+            |list: Option<cardan_proto::era::caps::ListCap>| list.is_some_and(|cap| cap.list_changed);
         let lists = Interest {
             tools: announced(caps.tools),
             prompts: announced(caps.prompts),
@@ -89,7 +108,7 @@ impl Guest {
         };
         if lists.tools || lists.prompts || lists.resources {
             let listen = guest.line.managed.listen(lists.clone());
-            *lock(&guest.following) = Some(follow(listen, peer));
+            *lock(&guest.following) = Some(follow(listen, peer, guest.lists.clone()));
             // Nobody else has it yet.
             if let Ok(mut interest) = guest.interest.try_lock() {
                 *interest = lists;
@@ -115,7 +134,8 @@ impl Guest {
     async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let ready = self.line.ready(self.patience).await;
         let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
-        let params = terms::params(&called, upstream);
+        let params = self.names.inward(&called.call, terms::params(&called, upstream));
+        let tasks = Names::concern(&called);
         let method = called.call.method;
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
@@ -124,7 +144,8 @@ impl Guest {
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());
         }
-        Ok(terms::answer(call.outcome().await, &method, Era::Legacy, upstream, &self.who))
+        let outcome = self.names.outward(tasks, &method, call.outcome().await);
+        Ok(terms::answer(outcome, &method, Era::Legacy, upstream, &self.who))
     }
 
     async fn subscribe(&self, called: &Called) -> Result<Answer, Fault> {
@@ -160,8 +181,12 @@ impl Guest {
         let mut listen = self.line.managed.listen(interest);
         let ready = tokio::time::timeout(self.patience, listen.ready()).await;
         let stands = ready.map_err(|_| self.who.silent())?.map_err(|error| self.who.unreachable(&error))?;
-        *lock(&self.following) = Some(follow(listen, self.peer.clone()));
+        *lock(&self.following) = Some(follow(listen, self.peer.clone(), self.lists.clone()));
         Ok(stands)
+    }
+
+    pub(super) fn managed(&self) -> Managed {
+        self.line.managed.clone()
     }
 
     /// A note of the client's.
@@ -202,7 +227,8 @@ impl Drop for Guest {
 
 /// Whatever comes by its line is for this client: on the lane of its latest call, else where it takes pushes.
 impl Hears for Guest {
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+    fn ask(&self, mut ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        ask.params = ask.params.map(|params| self.names.related(params));
         let method = ask.method.clone();
         let asking = match self.latest() {
             Some(cx) => cx.ask(ask),
@@ -230,11 +256,12 @@ impl Hears for Guest {
     }
 
     fn note(&self, note: &Note) {
-        self.peer.note(note.method.clone(), note.params.raw().cloned());
+        let params = note.params.raw().map(|params| self.names.noted(&note.method, params.clone()));
+        self.peer.note(note.method.clone(), params);
     }
 }
 
-fn follow(mut listen: Listen, peer: Peer) -> Following {
+fn follow(mut listen: Listen, peer: Peer, lists: Option<OnLists>) -> Following {
     Following(tokio::spawn(async move {
         while let Some(change) = listen.next().await {
             match change {
@@ -242,7 +269,10 @@ fn follow(mut listen: Listen, peer: Peer) -> Following {
                     let params = Bytes::from(json!({ "uri": uri }).to_string());
                     peer.note(Method::ResourcesUpdated, Some(params));
                 }
-                list => peer.change(list),
+                list => match &lists {
+                    Some(lists) => lists(list),
+                    None => peer.change(list),
+                },
             }
         }
     }))

@@ -18,6 +18,7 @@ mod greeting;
 mod guest;
 mod line;
 mod modern;
+mod names;
 mod park;
 mod pool;
 mod side;
@@ -44,6 +45,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use self::greeting::config;
 pub(crate) use self::modern::{Ear, Held};
+pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
 pub use self::side::Side;
@@ -63,10 +65,9 @@ pub struct Options {
     pub parked: usize,
     /// Whom the lines lead to.
     pub behind: Behind,
-    /// What the upstream is called in what is told of it; nothing: it is the only one.
+    /// What the upstream is called in what is told of it, and before the names of its tasks; nothing: it is the
+    /// only one.
     pub name: Option<Arc<str>>,
-    /// Which changes clients are told.
-    pub changes: Changes,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
     /// Bounds of the sessions with clients.
@@ -81,7 +82,6 @@ impl Default for Options {
             parked: 64,  // each holds a line
             behind: Behind::Many,
             name: None,
-            changes: Changes::All,
             opening: Duration::from_secs(120), // a package may have to be fetched first
             limits: Limits::DEFAULT,
         }
@@ -98,16 +98,6 @@ pub enum Behind {
     One,
 }
 
-/// Which changes legacy clients are told by a relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Changes {
-    /// All that the upstream tells.
-    #[default]
-    All,
-    /// Those of single resources: someone else follows the lists.
-    Resources,
-}
-
 /// A server that stands for another one. Cheap to clone; serves any number of links at once.
 #[derive(Clone)]
 pub struct Relay(Arc<Core>);
@@ -117,6 +107,7 @@ pub(crate) struct Core {
     making: Making,
     met: Editions<Met>,
     who: Who,
+    names: Names,
     pool: Arc<Pool>,
     park: Arc<Park>,
     seats: Arc<Semaphore>,
@@ -196,6 +187,7 @@ impl Relay {
             making,
             met: Editions::new(Met::of(settled, &options.limits)),
             who: Who::server(options.name.as_deref()),
+            names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,

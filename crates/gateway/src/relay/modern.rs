@@ -4,17 +4,19 @@ use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cardan_client::Call;
+use cardan_client::{Call, Listen, Watcher};
 use cardan_proto::era::Era;
+use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::model::Raw;
-use cardan_proto::session::event::{Answer, Ask, Asks, Called, Change, Interest, Rounds};
+use cardan_proto::model::{Raw, task};
+use cardan_proto::session::event::{Answer, Ask, Asks, Called, Change, Event, Interest, Rounds};
 use cardan_runtime::cx::CallCx;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::names::{Names, Tasks};
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::terms;
@@ -29,6 +31,8 @@ pub(super) struct Running {
     asking: Option<Arc<Asking>>,
     upstream: Era,
     lease: Lease,
+    /// May its result name a task?
+    tasks: Tasks,
     /// What the call occupies elsewhere, for as long as it runs.
     _held: Held,
 }
@@ -71,7 +75,7 @@ async fn begin(
     held: Held,
 ) -> Result<Answer, Fault> {
     let askable = askable(core, &called.capabilities);
-    let asks = called.call.method.may_ask() && askable != json!({});
+    let asks = core.era() == Era::Legacy && called.call.method.may_ask() && askable != json!({});
     let logs = called.log_level.filter(|_| core.config().server_caps().logging);
     let need = if asks || logs.is_some() { Need::Alone } else { Need::Any };
     let lease = core.pool.take(&askable, need).await?;
@@ -86,12 +90,20 @@ async fn begin(
     if let (Some(level), Era::Legacy) = (logs, upstream) {
         line.set_level(level);
     }
-    let params = terms::params(&called, upstream);
+    let params = core.names.inward(&called.call, terms::params(&called, upstream));
     let method = called.call.method.clone();
     // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
     let options = terms::options(called.progress, Rounds::Callers);
     let call = line.managed.start(method.clone(), params, options);
-    let running = Running { call, method, asking: asking.filter(|_| asks), upstream, lease, _held: held };
+    let running = Running {
+        call,
+        method,
+        asking: asking.filter(|_| asks),
+        upstream,
+        lease,
+        tasks: Names::concern(&called),
+        _held: held,
+    };
     running.run(core, principal, cx, &called).await
 }
 
@@ -128,6 +140,7 @@ impl Running {
                 Step::Progress(None) => {
                     let outcome = self.call.outcome().await;
                     self.lease.landed();
+                    let outcome = core.names.outward(self.tasks, &self.method, outcome);
                     let (method, upstream) = (&self.method, self.upstream);
                     return Ok(terms::answer(outcome, method, Era::Modern, upstream, &core.who));
                 }
@@ -174,9 +187,10 @@ impl Ear for CallCx {
 pub(super) async fn listen(
     core: &Core,
     capabilities: &Bytes,
-    interest: Interest,
+    mut interest: Interest,
     ear: impl Ear,
 ) -> Result<Answer, Fault> {
+    core.names.strip(&mut interest.tasks);
     let askable = askable(core, capabilities);
     let lease = core.pool.take(&askable, Need::Any).await?;
     let mut followed = core.pool.follow(&askable);
@@ -189,11 +203,15 @@ pub(super) async fn listen(
                 shared.caught_up();
                 continue;
             }
+            let mut notes = shared.line.managed.notes();
+            // What was told before concerns nobody.
+            while notes.try_next().is_some() {}
             let mut listen = shared.line.managed.listen(interest.clone());
             let stands = listen.ready().await;
             shared.caught_up();
             match stands {
-                Ok(stands) if !acknowledged => {
+                Ok(mut stands) if !acknowledged => {
+                    core.names.dress(&mut stands.tasks);
                     ear.listening(stands);
                     acknowledged = true;
                 }
@@ -201,12 +219,7 @@ pub(super) async fn listen(
                 Err(error) if !acknowledged => return Err(core.who.unreachable(&error)),
                 Err(_) => continue,
             }
-            let ear = ear.clone();
-            ears.spawn(async move {
-                while let Some(change) = listen.next().await {
-                    ear.change(change);
-                }
-            });
+            ears.spawn(hear(listen, notes, interest.tasks.clone(), core.names.clone(), ear.clone()));
         }
         tokio::select! {
             _ = ears.join_next() => {
@@ -219,9 +232,42 @@ pub(super) async fn listen(
     }
 }
 
-/// What the upstream may ask in the legacy way. A modern one asks by its results.
+/// Passes on what a listen brings. How tasks stand comes beside it, as notes.
+async fn hear(
+    mut listen: Listen,
+    mut notes: Watcher<Event>,
+    tasks: Vec<Box<str>>,
+    names: Names,
+    ear: impl Ear,
+) {
+    loop {
+        tokio::select! {
+            change = listen.next() => match change {
+                Some(change) => ear.change(change),
+                None => return,
+            },
+            Some(event) = notes.next(), if !tasks.is_empty() => {
+                if let Event::Noted(note) = event
+                    && note.method == Method::Tasks
+                    && let Some(id) = note.params.text(Param::TaskId)
+                    && tasks.iter().any(|task| **task == *id)
+                    && let Some(state) = note.params.raw()
+                {
+                    let state = names.noted(&note.method, state.clone());
+                    ear.change(Change::Task { id: names.dressed(&id), state });
+                }
+            }
+        }
+    }
+}
+
+/// What the upstream may ask in the legacy way. A modern one asks by its results; but who follows tasks must have
+/// declared them, and finds them where they were made.
 fn askable(core: &Core, capabilities: &Bytes) -> Value {
     match core.era() {
+        Era::Modern if core.config().server_caps().tasks && ClientCaps::read(capabilities).tasks => {
+            task::required()
+        }
         Era::Modern => json!({}),
         Era::Legacy => terms::askable(capabilities),
     }

@@ -1,9 +1,10 @@
 //! The upstream, as one link sees it.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
+use cardan_client::Managed;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::{Fault, code};
@@ -12,9 +13,10 @@ use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
 
-use super::guest::Guest;
+use super::guest::{Guest, OnLists};
 use super::modern::{Ear, Held};
 use super::{Core, modern};
+use crate::fleet::lock;
 
 /// A relay at one link, for one principal.
 pub struct Side {
@@ -22,11 +24,23 @@ pub struct Side {
     principal: Option<Arc<str>>,
     /// The legacy client at this link; nothing inside: there were too many.
     guest: OnceLock<Option<Arc<Guest>>>,
+    /// Who is told that its lists changed, in place of the client.
+    lists: Mutex<Option<OnLists>>,
 }
 
 impl Side {
     pub(super) fn new(core: Arc<Core>, principal: Option<Arc<str>>) -> Self {
-        Self { core, principal, guest: OnceLock::new() }
+        Self { core, principal, guest: OnceLock::new(), lists: Mutex::default() }
+    }
+
+    /// What the upstream tells of its lists is told to `lists`, and not to the legacy client that comes. Before it does.
+    pub(crate) fn intercept(&self, lists: OnLists) {
+        *lock(&self.lists) = Some(lists);
+    }
+
+    /// The connection that is the legacy client's own.
+    pub(crate) fn own(&self) -> Option<Managed> {
+        self.guest.get()?.as_ref().map(|guest| guest.managed())
     }
 
     /// Answers a call that occupies something elsewhere while it runs.
@@ -71,8 +85,9 @@ impl Service for Side {
         self.call_holding(cx, called, None)
     }
 
-    fn greeted(&self, peer: Peer, capabilities: &Bytes) {
-        self.guest.get_or_init(|| Guest::open(&self.core, peer, capabilities));
+    fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
+        let lists = lock(&self.lists).take();
+        self.guest.get_or_init(|| Guest::open(&self.core, peer, capabilities, identity, lists));
     }
 
     fn note(&self, note: Note) {

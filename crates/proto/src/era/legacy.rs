@@ -84,6 +84,8 @@ pub(crate) struct Handshake {
     pub(crate) revision: Revision,
     /// What the client can do.
     pub(crate) capabilities: Bytes,
+    /// Who it says it is, until our side was told.
+    pub(crate) identity: Option<Bytes>,
     /// Has the client gone on?
     pub(crate) readiness: Readiness,
 }
@@ -105,6 +107,8 @@ pub(crate) fn handshake(params: &Params, config: &Config) -> Result<(Handshake, 
         protocol_version: String,
         #[serde(borrow)]
         capabilities: Option<&'a RawValue>,
+        #[serde(borrow)]
+        client_info: Option<&'a RawValue>,
     }
     let wire: Wire<'_> = params.decode().map_err(|error| {
         Fault::invalid_params(format!(
@@ -121,6 +125,7 @@ pub(crate) fn handshake(params: &Params, config: &Config) -> Result<(Handshake, 
     let shake = Handshake {
         revision,
         capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
+        identity: wire.client_info.map(|info| Bytes::copy_from_slice(info.get().as_bytes())),
         readiness: Readiness::Awaited,
     };
     Ok((shake, initialize_result(config, revision)))

@@ -467,6 +467,8 @@ pub enum Event {
         revision: Revision,
         /// What the client can do: a JSON object.
         capabilities: Bytes,
+        /// Who the client says it is: an `Implementation` object, as it came.
+        identity: Option<Bytes>,
     },
     /// The peer calls, or goes on with a call whose asks were answered.
     Called(Called),

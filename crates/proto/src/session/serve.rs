@@ -228,7 +228,8 @@ impl Session {
         {
             shaken.readiness = Readiness::Told;
             let (revision, capabilities) = (shaken.revision, shaken.capabilities.clone());
-            self.event(Event::Greeted { revision, capabilities });
+            let identity = shaken.identity.take();
+            self.event(Event::Greeted { revision, capabilities, identity });
         }
     }
 

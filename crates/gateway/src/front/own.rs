@@ -1,0 +1,97 @@
+//! What is offered to one legacy client alone.
+//!
+//! Its sessions with servers are its own, and where a server is a process, so is the process. What such a server offers may
+//! come to differ from what it offers to others: after a login, say. From then on the client sees what its own session
+//! offers.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use tokio::task::JoinSet;
+
+use super::view::{Known, View};
+use crate::catalog::{Catalog, Kind, List};
+use crate::fleet::{Upstream, lock};
+use crate::merge::Naming;
+
+/// What is offered to one client alone.
+#[derive(Default)]
+pub(super) struct Own {
+    inner: Mutex<Inner>,
+    /// Lists that are being fetched.
+    fetching: Mutex<JoinSet<()>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By server: the catalog that its session has, and whose it is.
+    catalogs: HashMap<Box<str>, (Arc<Upstream>, Arc<Catalog>)>,
+    /// What was made of them, and of what else.
+    made: Option<(Arc<View>, Arc<View>)>,
+}
+
+impl Own {
+    /// What is offered, where all others are offered `common`.
+    pub(super) fn view(&self, common: Arc<View>) -> Arc<View> {
+        let mut inner = lock(&self.inner);
+        if inner.catalogs.is_empty() {
+            return common;
+        }
+        if let Some((of, made)) = &inner.made
+            && Arc::ptr_eq(of, &common)
+        {
+            return Arc::clone(made);
+        }
+        // What has become the same for all is nothing of its own.
+        inner.catalogs.retain(|_, (upstream, catalog)| {
+            let known = common.known.iter().find(|known| Arc::ptr_eq(&known.upstream, upstream));
+            known.is_some_and(|known| !catalog.changes_since(&known.catalog).is_empty())
+        });
+        let own = |known: &Known| {
+            let mut known = known.clone();
+            if let Some((upstream, catalog)) = inner.catalogs.get(known.upstream.name())
+                && Arc::ptr_eq(upstream, &known.upstream)
+            {
+                known.catalog = Arc::clone(catalog);
+            }
+            known
+        };
+        let known = common.known.iter().map(own).collect();
+        let made = Arc::new(View::of(known, common.naming.clone().unwrap_or(Naming::Never)));
+        inner.made = Some((common, Arc::clone(&made)));
+        made
+    }
+
+    /// A list of a server is this one, for this client.
+    pub(super) fn put(&self, common: &View, upstream: &Arc<Upstream>, kind: Kind, list: List) {
+        let Some(known) = common.known.iter().find(|known| Arc::ptr_eq(&known.upstream, upstream)) else {
+            return;
+        };
+        let mut inner = lock(&self.inner);
+        let there = inner.catalogs.get(upstream.name()).filter(|(of, _)| Arc::ptr_eq(of, upstream));
+        let before = there.map_or(&known.catalog, |(_, catalog)| catalog);
+        if before.list(kind).entries == list.entries {
+            return;
+        }
+        let mut catalog = (**before).clone();
+        *catalog.list_mut(kind) = list;
+        inner.catalogs.insert(upstream.name().into(), (Arc::clone(upstream), Arc::new(catalog)));
+        inner.made = None;
+    }
+
+    /// The client's session with a server is over.
+    pub(super) fn forget(&self, server: &str) {
+        let mut inner = lock(&self.inner);
+        if inner.catalogs.remove(server).is_some() {
+            inner.made = None;
+        }
+    }
+
+    /// Fetches something for as long as the client is here.
+    pub(super) fn fetch(&self, fetching: impl Future<Output = ()> + Send + 'static) {
+        let mut running = lock(&self.fetching);
+        while running.try_join_next().is_some() {}
+        running.spawn(fetching);
+    }
+}

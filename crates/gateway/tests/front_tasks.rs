@@ -1,0 +1,142 @@
+//! Tasks behind the front: their names carry their server.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod fronting;
+mod relaying;
+
+use bytes::Bytes;
+use cardan_client::{Answerers, Client};
+use cardan_gateway::fleet::Spec;
+use cardan_gateway::front::Front;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::model::tool::TaskSupport;
+use cardan_proto::session::event::{CallOptions, Event, Interest};
+use cardan_runtime::memory::MemoryLink;
+use cardan_runtime::service::Handler;
+use cardan_server::{Cx, Server, Stop};
+use fronting::{at, front};
+use relaying::{making, plain, revisions, soon};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc};
+
+fn server(name: &'static str, era: Era, go: &Arc<Notify>) -> Server {
+    let go = Arc::clone(go);
+    Server::builder(name, "1")
+        .revisions(revisions(era))
+        .tool("work", "takes its time", move |_: Cx| {
+            let go = Arc::clone(&go);
+            async move {
+                go.notified().await;
+                Ok::<_, Stop>(format!("{name} worked"))
+            }
+        })
+        .task_support("work", TaskSupport::Required)
+        .build()
+}
+
+/// Two of them, which know us by name.
+async fn both(era: Era, go: &Arc<Notify>) -> Front {
+    let specs = ["one", "t:wo"].map(|name| {
+        let server = server(name, era, go);
+        let (making, _) = making(move |link: MemoryLink| {
+            let server = server.clone();
+            async move { drop(server.serve_as(link, Some("us".into())).await) }
+        });
+        Spec::new(name, "http", format!("digest of {name}"), making)
+    });
+    let front = front(specs.into());
+    // Capabilities are told once, so they must be known.
+    soon("known", front.settled()).await;
+    front
+}
+
+async fn call(client: &Client, method: Method, params: Value) -> Value {
+    let params = Some(Bytes::from(params.to_string()));
+    let raw = soon("a reply", client.raw(method, params, CallOptions::default())).await.unwrap();
+    serde_json::from_slice(&raw).unwrap()
+}
+
+/// TSKE-3: a task of the extension is followed by its name, wherever it is; what becomes of it comes to who listens.
+#[tokio::test]
+async fn tasks_of_the_extension_are_found_and_followed() {
+    let go = Arc::new(Notify::new());
+    let front = both(Era::Modern, &go).await;
+    let (told, mut notes) = mpsc::unbounded_channel();
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let nobody = |_| -> Handler<Result<Bytes, Fault>> {
+        Box::pin(std::future::ready(Err(Fault::internal("nobody is here to ask"))))
+    };
+    let connector = plain().answer(Answerers::relayed(capabilities.clone(), nobody)).observe(move |event| {
+        if let Event::Noted(note) = event {
+            let _ = told.send(note.params.decode::<Value>().unwrap());
+        }
+    });
+    let client = at(&front, Era::Modern, connector).await;
+    let declared = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    for (tool, before, text) in
+        [("one__work", "one:", "one worked"), ("t_wo__work", "t%3Awo:", "t:wo worked")]
+    {
+        let task =
+            call(&client, Method::ToolsCall, json!({"name": tool, "arguments": {}, "_meta": declared})).await;
+        let id = task["taskId"].as_str().unwrap();
+        assert!(id.starts_with(before), "{task}");
+        let state = call(&client, Method::TasksGet, json!({"taskId": id, "_meta": declared})).await;
+        assert_eq!((&state["taskId"], &state["status"]), (&json!(id), &json!("working")));
+        let interest = Interest { tasks: vec![id.into()], ..Interest::default() };
+        let mut listen = client.listen(interest.clone());
+        assert_eq!(soon("ready", listen.ready()).await.unwrap(), interest);
+        go.notify_one();
+        let state = loop {
+            let note = soon("a note", notes.recv()).await.unwrap();
+            if note["taskId"] == json!(id) && note["status"] == "completed" {
+                break note;
+            }
+        };
+        assert_eq!(state["result"]["content"][0]["text"], text, "{state}");
+    }
+    let unknown = json!({"taskId": "one:none", "_meta": declared});
+    let error =
+        client.raw(Method::TasksGet, Some(Bytes::from(unknown.to_string())), CallOptions::default()).await;
+    assert!(error.is_err());
+    front.end("done").await;
+}
+
+/// TSKD-7: a task of the core design is fetched from its server by its name; lists name those of all servers.
+#[tokio::test]
+async fn tasks_of_the_core_are_found_and_listed() {
+    let go = Arc::new(Notify::new());
+    let front = both(Era::Legacy, &go).await;
+    let client = at(&front, Era::Legacy, plain()).await;
+    let mut made = Vec::new();
+    for tool in ["one__work", "t_wo__work"] {
+        let params = json!({"name": tool, "arguments": {}, "task": {"ttl": 60000}});
+        let task = call(&client, Method::ToolsCall, params).await;
+        made.push(task["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned());
+    }
+    assert!(made[0].starts_with("one:") && made[1].starts_with("t%3Awo:"), "{made:?}");
+    let mut listed = Vec::new();
+    let mut cursor = json!({});
+    loop {
+        let page = call(&client, Method::TasksList, cursor).await;
+        listed.extend(
+            page["tasks"].as_array().unwrap().iter().map(|task| task["taskId"].as_str().unwrap().to_owned()),
+        );
+        match page.get("nextCursor") {
+            Some(next) => cursor = json!({"cursor": next}),
+            None => break,
+        }
+    }
+    assert_eq!(listed, made);
+    for (id, text) in made.iter().zip(["one worked", "t:wo worked"]) {
+        go.notify_one();
+        let result = call(&client, Method::TasksResult, json!({"taskId": id})).await;
+        assert_eq!(result["content"][0]["text"], text, "{result}");
+        let related = &result["_meta"]["io.modelcontextprotocol/related-task"]["taskId"];
+        assert_eq!(related, &json!(id), "{result}");
+    }
+    front.end("done").await;
+}
