@@ -94,6 +94,8 @@ impl Gateway {
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {
         let front = &self.front;
         let close = || front.close("asked to stop");
+        // A client is told once what there is, so it is worth a moment to know.
+        front.settled().await;
         match place {
             Place::Pipes => pipes::serve(&self.limits, HINT, stop, |link| front.serve(link), close).await,
             Place::Socket(listener, path) => {
@@ -109,7 +111,6 @@ impl Gateway {
                 let sites = Sites::new(front.clone(), Options::new(door.allow), FOLDER, move |name| {
                     alone.alone(name)
                 });
-                front.settled().await;
                 let served = Served::All(self.shown(&sites));
                 tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
                 self.told.collisions();
