@@ -206,3 +206,30 @@ async fn guests_are_bounded() {
     });
     third.await;
 }
+
+/// After a loss the upstream may be another: sessions to come are told what it says of itself now.
+#[tokio::test]
+async fn what_the_upstream_says_of_itself_is_read_again() {
+    use cardan_proto::upkeep::policy::{Backoff, Policy};
+    for cell in CELLS {
+        let dials = Arc::new(AtomicUsize::new(0));
+        let (mut making, dialled) = making(move |link| {
+            let name = format!("version {}", dials.fetch_add(1, Ordering::SeqCst));
+            let server = Server::builder(name, "1").revisions(revisions(cell.server));
+            let server = server.tool("who", "tells", async || "me").build();
+            async move { drop(server.serve(link).await) }
+        });
+        let (min, max) = (std::time::Duration::from_millis(1), std::time::Duration::from_millis(5));
+        making.policy = Policy { backoff: Backoff { min, max, attempts: 100 }, ..Policy::CHILD };
+        let relay = Relay::start(making, Options::default()).await.unwrap();
+        let name = |client: &cardan_client::Client| client.server().implementation.unwrap().name;
+        assert_eq!(name(&connect(&relay, cell.client, plain()).await), "version 0");
+        dialled.crash();
+        soon("the new one", async {
+            while name(&connect(&relay, cell.client, plain()).await) == "version 0" {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}

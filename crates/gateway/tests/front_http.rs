@@ -1,0 +1,144 @@
+//! A front between HTTP on both sides: mirrored headers, and each server alone by its path.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+use std::net::SocketAddr;
+
+use cardan_client::{Client, way};
+use cardan_dial::{Http, Kind};
+use cardan_endpoint::listener::Listener;
+use cardan_endpoint::{Endpoint, Options, Sites};
+use cardan_gateway::fleet::{self, Fleet, Making, Spec};
+use cardan_gateway::front::{self, Front};
+use cardan_proto::http::origin::{Allow, Ports};
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::upkeep::policy::Policy;
+use cardan_server::{Server, schemars, serde};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(crate = "cardan_server::serde")]
+#[schemars(crate = "cardan_server::schemars")]
+struct Where {
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: String,
+}
+
+fn options() -> Options {
+    Options::new(Allow::bound::<&str, &str>("127.0.0.1".parse().unwrap(), Ports::Any, &[], &[]).unwrap())
+}
+
+async fn listener() -> (Listener, SocketAddr) {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.address().unwrap();
+    (listener, address)
+}
+
+/// A server with a tool whose region is mirrored to a header.
+async fn upstream() -> SocketAddr {
+    let (listener, address) = listener().await;
+    let server = Server::builder("weather", "1")
+        .tool("forecast", "tells the weather", async |place: Where| format!("rain in {}", place.region))
+        .build();
+    tokio::spawn(listener.serve(Endpoint::new(server, options()), std::future::pending()));
+    address
+}
+
+async fn gateway() -> (SocketAddr, Front) {
+    let upstream = upstream().await;
+    let http =
+        Http::new(&format!("http://{upstream}/mcp")).unwrap().kind(Kind::Auto).limits(&Limits::DEFAULT);
+    let way = way(move || std::future::ready(http.clone().link()));
+    let making = Making { connector: Client::builder("gateway", "1"), way, policy: Policy::REMOTE };
+    let fleet =
+        Fleet::start(vec![Spec::new("my weather", "http", "digest", making)], fleet::Options::default());
+    let front = Front::start(fleet, front::Options::default());
+    let (listener, address) = listener().await;
+    let alone = front.clone();
+    let sites = Sites::new(front.clone(), options(), "/servers/", move |name| alone.alone(name));
+    tokio::spawn(listener.serve(sites, std::future::pending()));
+    (address, front)
+}
+
+async fn connect(address: &str, era: EraChoice) -> Client {
+    let http = Http::new(address).unwrap().limits(&Limits::DEFAULT);
+    Client::builder("client", "1").era(era).connect_link(http.link().unwrap()).await.unwrap()
+}
+
+/// Posts a modern call by hand; the status, and the body.
+async fn post(address: SocketAddr, name: &str, more: &str, body: &Value) -> (u16, String) {
+    let body = body.to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, \
+         text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {name}\r\n{more}\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+/// INT-12: a renamed tool is called by its own name upstream, in the headers too, or the server there would refuse.
+#[tokio::test]
+async fn renaming_renames_the_mirrored_headers() {
+    let (address, front) = gateway().await;
+    for era in [EraChoice::Modern, EraChoice::Legacy] {
+        let client = connect(&format!("http://{address}/mcp"), era).await;
+        let tools = client.all_tools().await.unwrap();
+        assert_eq!(tools[0].name, "my_weather__forecast");
+        let result =
+            client.call_tool("my_weather__forecast", &json!({"region": "süd"})).unwrap().await.unwrap();
+        assert_eq!(result.content[0].as_text(), Some("rain in süd"), "{era:?}");
+        let alone = connect(&format!("http://{address}/servers/my%20weather/mcp"), era).await;
+        assert_eq!(alone.server().implementation.unwrap().name, "weather");
+        let result = alone.call_tool("forecast", &json!({"region": "nord"})).unwrap().await.unwrap();
+        assert_eq!(result.content[0].as_text(), Some("rain in nord"), "{era:?}");
+    }
+    front.end("done").await;
+}
+
+/// INT-2, INT-3: mirrored headers are compared with the body under the tool's name here, once they are decoded; what
+/// differs is refused with a status.
+#[tokio::test]
+async fn headers_of_renamed_tools_are_checked() {
+    let (address, front) = gateway().await;
+    let client = connect(&format!("http://{address}/mcp"), EraChoice::Modern).await;
+    client.all_tools().await.unwrap();
+    let name = "my_weather__forecast";
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": name, "arguments": {"region": "süd"}, "_meta": meta}});
+    let good = "mcp-param-region: =?base64?c8O8ZA==?=\r\n";
+    let (status, answer) = post(address, name, good, &call).await;
+    assert_eq!(status, 200, "{answer}");
+    assert!(answer.contains("rain in süd"), "{answer}");
+    for (name, header) in [(name, "mcp-param-region: nord\r\n"), (name, ""), ("forecast", good)] {
+        let (status, answer) = post(address, name, header, &call).await;
+        assert_eq!(status, 400, "{answer}");
+    }
+    front.end("done").await;
+}
+
+/// A path that leads nowhere says so, in one way only; what is another spelling of a name is another path.
+#[tokio::test]
+async fn other_paths_lead_nowhere() {
+    let (address, front) = gateway().await;
+    for path in
+        ["/servers/nobody/mcp", "/servers/my%20weather/no", "/servers/%6dy%20weather/mcp", "/servers/"]
+    {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404"), "{path}: {answer}");
+    }
+    front.end("done").await;
+}
