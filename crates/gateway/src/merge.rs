@@ -88,13 +88,68 @@ pub struct Collision {
     pub now: Option<Box<str>>,
 }
 
+impl Collision {
+    /// Many of them, in a line for each two servers and each kind of thing.
+    #[must_use]
+    pub fn told(collisions: &[Self]) -> Vec<String> {
+        let alike = |one: &Self, two: &Self| {
+            let about = |it: &Self| (it.kind, it.winner.clone(), it.loser.clone(), it.now.is_some());
+            about(one) == about(two)
+        };
+        let mut groups: Vec<Vec<&Self>> = Vec::new();
+        for collision in collisions {
+            match groups.iter_mut().find(|group| alike(group[0], collision)) {
+                Some(group) => group.push(collision),
+                None => groups.push(vec![collision]),
+            }
+        }
+        groups.iter().map(|group| line(group)).collect()
+    }
+
+    fn next(&self) -> &'static str {
+        if self.kind.is_named() {
+            "not shown; let names be prefixed"
+        } else {
+            "not shown; its server served alone has it"
+        }
+    }
+}
+
+/// Named one by one up to here.
+const NAMED: usize = 3;
+
+fn line(group: &[&Collision]) -> String {
+    let [first, rest @ ..] = group else { return String::new() };
+    if rest.is_empty() {
+        return first.to_string();
+    }
+    let what = match first.kind {
+        Kind::Tools => "tools",
+        Kind::Prompts => "prompts",
+        Kind::Resources => "resources",
+        Kind::Templates => "templates",
+    };
+    let named: Vec<String> = group.iter().take(NAMED).map(|one| format!("`{}`", one.key)).collect();
+    let more = match group.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let now = if first.now.is_some() { "called by their server's name too" } else { first.next() };
+    let Collision { winner, loser, .. } = first;
+    format!(
+        "{} {what} of {loser} are in the way of those of {winner} ({}{more}), so they are {now}",
+        group.len(),
+        named.join(", ")
+    )
+}
+
 impl fmt::Display for Collision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, winner, loser, now, .. } = self;
-        write!(f, "`{key}` of {loser} is in the way of that of {winner}, ")?;
+        write!(f, "`{key}` of {loser} is in the way of that of {winner}, so it is ")?;
         match now {
-            Some(now) => write!(f, "so it is called `{now}`"),
-            None => f.write_str("so it is not shown; rename it, or let names be prefixed"),
+            Some(now) => write!(f, "called `{now}`"),
+            None => f.write_str(self.next()),
         }
     }
 }

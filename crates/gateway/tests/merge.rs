@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use cardan_gateway::catalog::{Catalog, Kind, List};
-use cardan_gateway::merge::{Merged, Naming, Source};
+use cardan_gateway::merge::{Collision, Merged, Naming, Source};
 use cardan_gateway::rules::{Pattern, RuleSet, Rules};
 use cardan_proto::era::Revision;
 
@@ -47,9 +47,7 @@ fn a_prefix_keeps_all_names_apart() {
     assert_eq!(names(&merged, Kind::Resources), ["a:1", "a:2"], "addresses stay what they are");
     assert_eq!(
         told(&merged),
-        [
-            "`a:1` of two is in the way of that of one, so it is not shown; rename it, or let names be prefixed"
-        ]
+        ["`a:1` of two is in the way of that of one, so it is not shown; its server served alone has it"]
     );
 }
 
@@ -109,4 +107,22 @@ fn rules_hide_rename_and_describe() {
     assert_eq!(merged.find(Kind::Tools, "get"), None, "what is hidden cannot be called");
     assert_eq!(merged.find(Kind::Tools, "add"), None);
     assert_eq!(names(&merged, Kind::Resources), ["a:1"], "rules are about their own kind");
+}
+
+/// Many collisions are told in a line for each two servers and each kind of thing.
+#[test]
+fn collisions_are_told_together() {
+    let many: Vec<String> = (0..9).map(|n| format!(r#"{{"name":"t{n}"}}"#)).collect();
+    let catalog = catalog(&format!("[{}]", many.join(",")), r#"[{"uri":"a:1"}]"#);
+    let rules = RuleSet::default();
+    let sources = ["one", "two"].map(|server| Source { server, catalog: &catalog, rules: &rules });
+    let told = Collision::told(&Merged::of(&sources, &Naming::Never).collisions);
+    assert_eq!(
+        told,
+        [
+            "9 tools of two are in the way of those of one (`t0`, `t1`, `t2` and 6 more), so they are not shown; \
+             let names be prefixed",
+            "`a:1` of two is in the way of that of one, so it is not shown; its server served alone has it",
+        ]
+    );
 }

@@ -158,7 +158,7 @@ pub(crate) fn signal(child: &Child, name: &str) {
     signal_pid(child.id(), name);
 }
 
-fn signal_pid(pid: u32, name: &str) {
+pub(crate) fn signal_pid(pid: u32, name: &str) {
     let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap();
     assert!(sent.success());
 }
@@ -320,8 +320,19 @@ impl Serving {
         Self::run(&[&["bridge", "--listen", "127.0.0.1:0"], words].concat())
     }
 
+    /// `cardan serve` on a free port, for someone whose home this is.
+    pub(crate) fn start_at(home: &str, words: &[&str]) -> Self {
+        let mut command = Command::new(CARDAN);
+        command.env("HOME", home).env_remove("XDG_CACHE_HOME");
+        Self::of(command, &[&["serve", "--listen", "127.0.0.1:0"], words].concat())
+    }
+
     fn run(words: &[&str]) -> Self {
-        let mut child = Command::new(CARDAN).args(words).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(Command::new(CARDAN), words)
+    }
+
+    fn of(mut command: Command, words: &[&str]) -> Self {
+        let mut child = command.args(words).stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         // The first line with an address is that of Streamable HTTP.

@@ -177,7 +177,7 @@ impl Station {
     }
 
     async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
-        self.front.settled().await;
+        self.front.listable().await?;
         let view = self.view();
         lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page())
             .map(Answer::Done)

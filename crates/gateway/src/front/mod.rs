@@ -41,7 +41,7 @@ use tokio::time::Instant;
 
 pub use self::desk::Desk;
 use self::desk::Station;
-use self::relays::Relays;
+use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
 use crate::catalog::Kind;
 use crate::editions::Editions;
@@ -290,30 +290,50 @@ impl Inner {
         }
     }
 
-    /// Where a name leads. A server of which nothing is known yet may have it, so it is met first.
+    /// Where a name leads. A server of which nothing is known yet may have it, so it is waited for.
     async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
         self.settled().await;
         if let Some(found) = self.view().find(kind, key) {
             return Ok(Some(found));
         }
-        for upstream in self.scope.upstreams(&self.house.fleet) {
-            if upstream.catalog().is_none() && self.may_have(&upstream, key) {
-                let reached = self.house.relays.reach(&upstream).await?;
-                // What it has is asked for as soon as it is there.
-                self.house.fleet.settle(self.house.options.limits.call_idle_timeout).await;
-                drop(reached);
-                return Ok(self.view().find(kind, key));
+        let unknown = self.scope.upstreams(&self.house.fleet);
+        let mut unknown = unknown.iter().filter(|upstream| upstream.catalog().is_none());
+        match (&self.scope, self.naming()) {
+            (Scope::One(_), _) => self.known(unknown.next()).await?,
+            (Scope::All, Naming::Prefix(separator)) => {
+                let may_have =
+                    |upstream: &Upstream| key.starts_with(&Naming::before(&separator, upstream.name()));
+                self.known(unknown.find(|upstream| may_have(upstream))).await?;
             }
+            // Whose it may be is not known, so it is not waited for longer than for any that was lost.
+            (Scope::All, _) => self.house.fleet.settle(GRACE).await,
         }
-        Ok(None)
+        Ok(self.view().find(kind, key))
     }
 
-    /// Might this be a name of that server?
-    fn may_have(&self, upstream: &Upstream, key: &str) -> bool {
-        match self.naming() {
-            Naming::Prefix(separator) => key.starts_with(&Naming::before(&separator, upstream.name())),
-            Naming::Never | Naming::Priority(_) => true,
+    /// Waits until it is known what a server offers.
+    async fn known(&self, upstream: Option<&Arc<Upstream>>) -> Result<(), Fault> {
+        let Some(upstream) = upstream else { return Ok(()) };
+        let reached = self.house.relays.reach(upstream).await?;
+        let mut news = self.house.fleet.news();
+        let listed = async {
+            // Its lists are asked for as soon as it is there.
+            while upstream.catalog().is_none() && news.changed().await.is_ok() {}
+        };
+        // One that does not tell has nothing to offer for now.
+        let _ = tokio::time::timeout(self.house.options.limits.call_idle_timeout, listed).await;
+        drop(reached);
+        Ok(())
+    }
+
+    /// Waits until a list is worth looking at: of all servers what there is, of one alone what it has.
+    async fn listable(&self) -> Result<(), Fault> {
+        self.settled().await;
+        if matches!(self.scope, Scope::One(_)) {
+            let upstreams = self.scope.upstreams(&self.house.fleet);
+            self.known(upstreams.iter().find(|upstream| upstream.catalog().is_none())).await?;
         }
+        Ok(())
     }
 
     /// The server that a task is at, by its name here.

@@ -38,7 +38,7 @@ pub(super) struct Reached {
 }
 
 /// A server that was lost may be back in a moment, so a call waits so long for it.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Relays {
     pub(super) fn new(fleet: Fleet, options: Options) -> Self {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cardan_gateway::fleet::{Event, What};
 use cardan_gateway::front::Front;
+use cardan_gateway::merge::Collision;
 use cardan_gateway::reload::Following;
+use cardan_proto::upkeep::condition::Condition;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -64,11 +66,14 @@ impl Told {
 
 fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>) {
     let row = front.fleet().upstream(&event.server).map(|upstream| Row::of(&upstream));
-    // Ways to a state are many; what counts is whether it works.
+    // Ways to a state are many; what counts is whether it works, and why not.
     let counts = match &event.what {
         What::Condition(transition) => {
-            transition.to.is_up() != transition.from.is_up() || transition.cause.is_some()
+            let settled =
+                matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. });
+            settled || transition.to.is_up() && !transition.from.is_up()
         }
+        What::Changed(_) => false,
         _ => true,
     };
     if counts {
@@ -80,7 +85,7 @@ fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>) {
 }
 
 fn collisions(front: &Front, told: &Mutex<Vec<String>>) {
-    let now: Vec<String> = front.collisions().iter().map(ToString::to_string).collect();
+    let now = Collision::told(&front.collisions());
     let before = {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *told, now.clone())

@@ -9,8 +9,9 @@ pub(super) mod row;
 use cardan_client::{Client, Connector};
 use cardan_config::{Config, Search};
 use cardan_gateway::cache::CatalogCache;
-use cardan_gateway::configured::{here, specs};
+use cardan_gateway::configured::{here, naming, specs};
 use cardan_gateway::fleet::{Fleet, Options, Spec};
+use cardan_gateway::merge::{Collision, Naming};
 use cardan_gateway::reload::{Follow, Following};
 use cardan_proto::limits::Limits;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
-use crate::output::{self, Form, tell};
+use crate::output::{self, Form, clean, tell};
 use crate::terminal::Terminal;
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
@@ -41,9 +42,13 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
         farewell(&fleet, &interrupts).await;
         outcome
     } else {
-        let fleet = Fleet::start(recipe.usable(&Config::load(&recipe.search))?, options);
+        let config = Config::load(&recipe.search);
+        let fleet = Fleet::start(recipe.usable(&config)?, options);
         let outcome = match wait(&fleet, args.patience(), &interrupts).await {
-            Waited::Enough => show(&fleet, args.form()),
+            Waited::Enough => {
+                collisions(&fleet, &naming(&config));
+                show(&fleet, args.form())
+            }
             Waited::Interrupted => Err(Failure::new(Exit::Interrupted, "interrupted by the user")),
         };
         farewell(&fleet, &interrupts).await;
@@ -135,6 +140,13 @@ fn show(fleet: &Fleet, form: Form) -> Result<(), Failure> {
     let message = format!("{} of {} servers are not up: {}", down.len(), rows.len(), down.join(", "));
     Err(Failure::new(Exit::NotAllUp, message)
         .next("see how one is configured with `cardan config explain NAME`, or wait longer with --wait"))
+}
+
+/// Tells names that two servers want, as a gateway before them would see it.
+fn collisions(fleet: &Fleet, naming: &Naming) {
+    for collision in Collision::told(&fleet.merged(naming).0.collisions) {
+        tell(&clean(&format!("warning: {collision}")));
+    }
 }
 
 fn servers(rows: &[Row]) -> Value {
