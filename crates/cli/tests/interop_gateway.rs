@@ -34,6 +34,16 @@ fn passes(home: &str, client: &str, era: Option<&str>, words: &[&str]) {
     }
 }
 
+/// Learns what servers offer, so that a gateway knows it at once.
+fn learn(home: &str, file: &str) {
+    let mut servers = Command::new(CARDAN);
+    servers
+        .args(["servers", "--config", file, "--wait", "60"])
+        .env("HOME", home)
+        .env_remove("XDG_CACHE_HOME");
+    servers.output().unwrap();
+}
+
 /// One client before gateways whose first server is of each era, with a second one and a sick one beside it: over HTTP,
 /// old HTTP+SSE where the client has it, and stdio.
 fn passes_gateways(client: &str, era: Option<&str>) {
@@ -49,13 +59,7 @@ fn passes_gateways(client: &str, era: Option<&str>) {
             remote.address
         );
         fs::write(&file, config).unwrap();
-        // What the servers offer is learnt before, so that it is known at once.
-        let mut servers = Command::new(CARDAN);
-        servers
-            .args(["servers", "--config", &file, "--wait", "60"])
-            .env("HOME", &home)
-            .env_remove("XDG_CACHE_HOME");
-        servers.output().unwrap();
+        learn(&home, &file);
         let gateway = Serving::start_at(&home, &["--config", &file]);
         passes(&home, client, era, &[&format!("http://{}/mcp", gateway.address)]);
         passes(&home, client, era, &[&format!("http://{}/servers/second/mcp", gateway.address)]);
@@ -111,7 +115,9 @@ fn server_everything_among_others() {
          [servers.demo]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\n"
     );
     fs::write(&file, config).unwrap();
-    let gateway = Serving::start_at(&scratch.file("home"), &["--config", &file]);
+    let home = scratch.file("home");
+    learn(&home, &file);
+    let gateway = Serving::start_at(&home, &["--config", &file]);
     let address = format!("http://{}/mcp", gateway.address);
     for era in ["legacy", "modern"] {
         let call =

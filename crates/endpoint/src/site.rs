@@ -44,11 +44,14 @@ impl<H: Host> Site for Endpoint<H> {
 /// An endpoint for everything, and below a folder one for each of its parts, by name. Cheap to clone.
 pub struct Sites<H: Host>(Arc<Inner<H>>);
 
+/// Who is served as the part of a name.
+type Find<H> = Box<dyn Fn(&str) -> Option<H> + Send + Sync>;
+
 struct Inner<H: Host> {
     whole: Endpoint<H>,
     folder: &'static str,
     options: Options,
-    find: Box<dyn Fn(&str) -> Option<H> + Send + Sync>,
+    find: Find<H>,
     /// Those that were asked for.
     parts: Mutex<HashMap<Box<str>, Endpoint<H>>>,
 }

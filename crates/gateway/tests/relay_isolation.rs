@@ -163,6 +163,55 @@ async fn late_words_reach_nobody() {
     }
 }
 
+/// The same where the call that was given up had wanted no log notes, but another before it had.
+#[tokio::test]
+async fn late_words_of_plain_calls_reach_nobody() {
+    let (begun, go_on, said) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let stage = (Arc::clone(&begun), Arc::clone(&go_on), Arc::clone(&said));
+    let server = Server::builder("late", "1")
+        .revisions(revisions(Era::Legacy))
+        .logging()
+        .tool("late", "goes on regardless", move |cx: Cx| {
+            let (begun, go_on, said) = stage.clone();
+            async move {
+                let server = cx.server().clone();
+                tokio::spawn(async move {
+                    begun.notify_one();
+                    go_on.notified().await;
+                    server.log(LogLevel::Error, &"secret");
+                    said.notify_one();
+                });
+                std::future::pending::<()>().await;
+                Ok::<_, Stop>("never")
+            }
+        })
+        .tool("log", "logs when others have", move |cx: Cx| async move {
+            cx.log(LogLevel::Error, None, &"mine");
+            Ok::<_, Stop>("done")
+        })
+        .build();
+    let (relay, _) = relay(&server).await;
+    let (connector, logs) = logging(relaying::plain());
+    let loud = connect(&relay, Era::Modern, connector).await;
+    loud.set_level(LogLevel::Info);
+    assert_eq!(text(&loud, "log", json!({})).await, "done");
+    let quiet = connect(&relay, Era::Modern, relaying::plain()).await;
+    let call = quiet.call_tool("late", &json!({})).unwrap();
+    soon("begun", begun.notified()).await;
+    call.cancel("enough");
+    assert!(call.await.is_err());
+    // The next that wants log notes holds another line, or none of these words.
+    let mut next = Box::pin(text(&loud, "log", json!({})));
+    go_on.notify_one();
+    tokio::select! {
+        _ = &mut next => {}
+        () = said.notified() => drop(next.await),
+    }
+    assert_eq!(text(&loud, "log", json!({})).await, "done");
+    let told = logs.lock().unwrap().clone();
+    assert!(told.iter().all(|note| note["data"] == "mine"), "{told:?}");
+}
+
 /// A legacy server that asks once.
 fn asking() -> Server {
     Server::builder("asking", "1")

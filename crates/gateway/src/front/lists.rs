@@ -45,7 +45,7 @@ pub(super) fn page(merged: &Merged, kind: Kind, params: &Params, page: Page) -> 
         Kind::Resources => "resources",
         Kind::Templates => "resourceTemplates",
     };
-    let next = match rest.get(count).and(rest.get(count.wrapping_sub(1))) {
+    let next = match rest[..count].last().filter(|_| count < rest.len()) {
         Some(last) => {
             format!(",\"nextCursor\":\"{}\"", Place { at: from + count, key: last.key.clone() }.text())
         }

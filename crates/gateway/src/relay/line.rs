@@ -94,7 +94,7 @@ pub(super) fn nobody() -> Handler<Result<Bytes, Fault>> {
     Box::pin(std::future::ready(Err(fault)))
 }
 
-fn level_of(params: &Bytes) -> Option<LogLevel> {
+pub(super) fn level_of(params: &Bytes) -> Option<LogLevel> {
     let raw = member_of(params, "level").ok().flatten()?;
     LogLevel::parse(std::str::from_utf8(&raw).ok()?.trim_matches('"'))
 }

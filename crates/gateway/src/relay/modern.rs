@@ -11,11 +11,12 @@ use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::{Raw, task};
-use cardan_proto::session::event::{Answer, Ask, Asks, Called, Change, Event, Interest, Rounds};
+use cardan_proto::session::event::{Answer, Ask, Asks, Called, Change, Event, Interest, LogLevel, Rounds};
 use cardan_runtime::cx::CallCx;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::line::level_of;
 use super::names::{Names, Tasks};
 use super::park::Bound;
 use super::pool::{Lease, Need};
@@ -29,6 +30,8 @@ pub(super) struct Running {
     method: Method,
     /// What a legacy upstream may ask for it; none: nothing.
     asking: Option<Arc<Asking>>,
+    /// What comes by a line that it holds alone and that someone else keeps.
+    overheard: Option<Watcher<Event>>,
     upstream: Era,
     lease: Lease,
     /// May its result name a task?
@@ -44,6 +47,9 @@ pub(crate) type Held = Option<Box<dyn Any + Send>>;
 enum Step {
     Progress(Option<cardan_proto::session::event::Progress>),
     Asked(Vec<(Box<str>, Ask)>),
+    Overheard(Option<(LogLevel, Bytes)>),
+    /// Nothing more can be overheard.
+    Deaf,
 }
 
 /// Answers one call of a modern client.
@@ -95,7 +101,9 @@ async fn begin(
     // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
     let options = terms::options(called.progress, Rounds::Callers);
     let call = line.managed.start(method.clone(), params, options);
+    let overheard = if need == Need::Alone { lease.shared.overheard() } else { None };
     let running = Running {
+        overheard,
         call,
         method,
         asking: asking.filter(|_| asks),
@@ -137,8 +145,14 @@ impl Running {
         loop {
             match self.step().await {
                 Step::Progress(Some(at)) => cx.progress(at.progress, at.total, at.message.as_deref()),
+                Step::Overheard(log) => pass_on(cx, log),
+                Step::Deaf => self.overheard = None,
                 Step::Progress(None) => {
                     let outcome = self.call.outcome().await;
+                    // What was told before the reply is told before it.
+                    while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
+                        pass_on(cx, log_of(&event));
+                    }
                     self.lease.landed();
                     let outcome = core.names.outward(self.tasks, &self.method, outcome);
                     let (method, upstream) = (&self.method, self.upstream);
@@ -154,12 +168,33 @@ impl Running {
     }
 
     async fn step(&mut self) -> Step {
-        let Some(asking) = &self.asking else { return Step::Progress(self.call.progress().await) };
-        tokio::select! {
-            biased;
-            progress = self.call.progress() => Step::Progress(progress),
-            entries = asking.next() => Step::Asked(entries),
+        match (&self.asking, &mut self.overheard) {
+            (None, None) => Step::Progress(self.call.progress().await),
+            (Some(asking), _) => tokio::select! {
+                biased;
+                progress = self.call.progress() => Step::Progress(progress),
+                entries = asking.next() => Step::Asked(entries),
+            },
+            (None, Some(overheard)) => tokio::select! {
+                biased;
+                event = overheard.next() => event.map_or(Step::Deaf, |event| Step::Overheard(log_of(&event))),
+                progress = self.call.progress() => Step::Progress(progress),
+            },
         }
+    }
+}
+
+/// Log notes are the only thing that concerns a call and comes outside of it, where nobody can be asked.
+fn log_of(event: &Event) -> Option<(LogLevel, Bytes)> {
+    match event {
+        Event::Logged { params } => Some((level_of(params)?, params.clone())),
+        _ => None,
+    }
+}
+
+fn pass_on(cx: &CallCx, log: Option<(LogLevel, Bytes)>) {
+    if let Some((level, params)) = log {
+        cx.log(level, params);
     }
 }
 
@@ -192,7 +227,9 @@ pub(super) async fn listen(
 ) -> Result<Answer, Fault> {
     core.names.strip(&mut interest.tasks);
     let askable = askable(core, capabilities);
-    let lease = core.pool.take(&askable, Need::Any).await?;
+    let mut lease = core.pool.take(&askable, Need::Any).await?;
+    // A listen has no words of its own, so it leaves none behind.
+    lease.landed();
     let mut followed = core.pool.follow(&askable);
     let (mut ears, mut acknowledged) = (JoinSet::new(), false);
     loop {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use cardan_client::{CallError, Managed, Settled};
+use cardan_client::{CallError, Managed, Settled, Watcher};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::session::event::Event;
 use cardan_proto::upkeep::condition::Condition;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
@@ -42,11 +43,22 @@ pub(super) enum Need {
 pub(super) struct Shared {
     pub(super) line: Line,
     voice: Arc<Voice>,
+    origin: Origin,
     /// Listens that were there when it was opened and do not stand on it yet.
     behind: watch::Sender<usize>,
 }
 
 impl Shared {
+    /// What comes by it from now on, where its voice does not hear it.
+    pub(super) fn overheard(&self) -> Option<Watcher<Event>> {
+        (self.origin == Origin::Lent).then(|| {
+            let mut notes = self.line.managed.notes();
+            // What was told before concerns nobody.
+            while notes.try_next().is_some() {}
+            notes
+        })
+    }
+
     /// One listen stands on it, or never will.
     pub(super) fn caught_up(&self) {
         self.behind.send_modify(|behind| *behind = behind.saturating_sub(1));
@@ -63,7 +75,6 @@ struct Entry {
     shared: Arc<Shared>,
     running: usize,
     held: Held,
-    origin: Origin,
     /// Listens of clients that follow the lines of its shelf; counted at the first.
     listens: usize,
 }
@@ -82,7 +93,7 @@ enum Held {
 enum Origin {
     /// Opened here.
     Own,
-    /// Kept by someone else, who does not tell us what comes by it: no call can hold it alone.
+    /// Kept by someone else: what comes by it is overheard.
     Lent,
 }
 
@@ -101,8 +112,9 @@ impl Pool {
     ) -> Arc<Self> {
         let lent = lent.map(|managed| {
             let (line, voice) = (Line::lent(managed), Arc::default());
-            let shared = Arc::new(Shared { line, voice, behind: watch::Sender::new(0) });
-            let entry = Entry { shared, running: 0, held: Held::No, origin: Origin::Lent, listens: 0 };
+            let behind = watch::Sender::new(0);
+            let shared = Arc::new(Shared { line, voice, origin: Origin::Lent, behind });
+            let entry = Entry { shared, running: 0, held: Held::No, listens: 0 };
             (json!({}).to_string(), vec![entry])
         });
         Arc::new(Self {
@@ -118,7 +130,8 @@ impl Pool {
 
     /// The line that nobody can be asked on.
     pub(super) fn first(self: &Arc<Self>) -> Managed {
-        let lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
+        let mut lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
+        lease.landed();
         lease.shared.line.managed.clone()
     }
 
@@ -170,7 +183,7 @@ impl Pool {
         let fits = |entry: &Entry| match need {
             // Nothing comes unasked from a modern upstream, so who holds a line alone is not disturbed.
             Need::Any => entry.held != Held::Yes || entry.shared.line.era() == Some(Era::Modern),
-            Need::Alone => entry.origin == Origin::Own && entry.held == Held::No && entry.running == 0,
+            Need::Alone => entry.held == Held::No && entry.running == 0,
         };
         let found = shelf.iter().position(fits);
         let at = match found {
@@ -197,8 +210,9 @@ impl Pool {
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.clone(), hears);
-        let shared = Arc::new(Shared { line, voice, behind: watch::Sender::new(listens) });
-        Entry { shared, running: 0, held: Held::No, origin: Origin::Own, listens }
+        let behind = watch::Sender::new(listens);
+        let shared = Arc::new(Shared { line, voice, origin: Origin::Own, behind });
+        Entry { shared, running: 0, held: Held::No, listens }
     }
 
     /// Follows the lines on which `askable` may be asked: those there are, and those to come.
@@ -222,6 +236,9 @@ impl Pool {
         if lease.need == Need::Alone {
             entry.shared.voice.give(None);
             entry.held = if lease.landed { Held::No } else { Held::Spoiled };
+        } else if !lease.landed && entry.held == Held::No && entry.shared.line.era() == Some(Era::Legacy) {
+            // What it still says would be taken for the words of whoever holds the line next.
+            entry.held = Held::Spoiled;
         }
         let spare = entry.held == Held::Spoiled || at > SPARE;
         let gone = (at > 0 && entry.running == 0 && spare).then(|| shelf.remove(at));
@@ -238,7 +255,7 @@ impl Pool {
 
     pub(super) async fn close(&self, reason: &'static str) {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
-        for entry in shelves.into_values().flatten().filter(|entry| entry.origin == Origin::Own) {
+        for entry in shelves.into_values().flatten().filter(|entry| entry.shared.origin == Origin::Own) {
             entry.shared.line.managed.close(reason).await;
         }
     }

@@ -20,6 +20,7 @@ use cardan_proto::model::{Prompt, PromptMessage, Resource, ResourceContents, Res
 use cardan_proto::session::event::{Change, LogLevel};
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory::{self, MemoryLink};
+use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Server, Stop, schemars, serde};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -58,9 +59,8 @@ impl Drop for Told {
 /// A server that says its name with everything.
 pub(crate) fn server(name: &'static str, era: Era, stage: &Stage) -> Server {
     let stage = stage.clone();
-    let uri = format!("{name}://a");
-    let (read, changed) = (uri.clone(), uri.clone());
-    Server::builder(name, "1")
+    let changed = format!("{name}://a");
+    let builder = Server::builder(name, "1")
         .instructions(format!("be kind to {name}"))
         .revisions(revisions(era))
         .logging()
@@ -110,7 +110,15 @@ pub(crate) fn server(name: &'static str, era: Era, stage: &Stage) -> Server {
         .tool("grow", "gets one more tool", move |cx: Cx| async move {
             cx.server().add_tool("more", "came later", move || async move { name });
             Ok::<_, Stop>("grown")
-        })
+        });
+    reading(name, builder).build()
+}
+
+/// What there is beside tools.
+fn reading(name: &'static str, builder: Builder) -> Builder {
+    let uri = format!("{name}://a");
+    let read = uri.clone();
+    builder
         .resource(Resource::new(uri, name), move |_| {
             let text = ResourceContents::text(read.clone(), format!("hello from {name}"));
             async move { Ok(vec![text]) }
@@ -131,7 +139,6 @@ pub(crate) fn server(name: &'static str, era: Era, stage: &Stage) -> Server {
             Ok(vec![PromptMessage::user(format!("{name} greets {}", arguments["whom"]))])
         })
         .complete("greet", "whom", move |typed, _| vec![format!("{typed}+{name}")])
-        .build()
 }
 
 /// How `server` is reached, as one of a fleet. Every link leads to the same server.
