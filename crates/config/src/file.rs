@@ -1,10 +1,27 @@
 //! Files on disk, replaced whole or not at all, with a backup.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::BACKUPS;
+
+/// Reads a file of at most so many bytes. It may be read again at any time, so it must stay what it is: a plain file.
+pub fn read_plain(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let about = fs::metadata(path).map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is no plain file".to_owned());
+    }
+    let too_long = || format!("it is longer than {most} bytes");
+    if about.len() > most {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    // It may grow while it is read.
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most { Err(too_long()) } else { Ok(bytes) }
+}
 
 /// What happened to the file.
 #[derive(Debug, Clone, PartialEq, Eq)]

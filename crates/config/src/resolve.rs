@@ -2,13 +2,13 @@
 //! it is asked for, and what cannot be expanded names file, line, server, field and variable.
 
 use std::fmt;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::VALUE_FILE_BYTES;
 use cardan_proto::secret::{Redactor, Secret, is_secret_name};
 
 use crate::dotenv;
+use crate::file::read_plain;
 use crate::problem::{Problem, Scene};
 use crate::run;
 use crate::server::{Launch, Remote, Server, Way};
@@ -349,21 +349,9 @@ impl Work<'_> {
     }
 }
 
-/// Reads a file of values. It is read whenever its server is made anew, so it must stay what it is: a plain file.
+/// Reads a file of values.
 fn read_source(path: &Path) -> Result<String, String> {
-    let size = match std::fs::metadata(path).map_err(|error| error.to_string())? {
-        about if !about.is_file() => return Err("it is no plain file".to_owned()),
-        about => about.len(),
-    };
-    let too_long = || format!("it is longer than {VALUE_FILE_BYTES} bytes");
-    if size > VALUE_FILE_BYTES {
-        return Err(too_long());
-    }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    // It may grow while it is read.
-    file.take(VALUE_FILE_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > VALUE_FILE_BYTES { Err(too_long()) } else { Ok(text) }
+    String::from_utf8(read_plain(path, VALUE_FILE_BYTES)?).map_err(|_| "it is not UTF-8".to_owned())
 }
 
 /// The variable that answers an input where nobody can be asked.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use cardan_proto::limits::config::FILE_BYTES;
 
 use crate::closest::closest;
+use crate::file::read_plain;
 use crate::gateway::Gateway;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
@@ -88,11 +89,7 @@ impl File {
     pub fn read(path: &Path, tool: Option<Tool>) -> Result<Self, Problem> {
         let scene = Scene { file: path, text: "", server: None };
         let cannot = |what: String| scene.problem(&(0..0), None, format!("cannot be read: {what}"));
-        let size = std::fs::metadata(path).map_err(|error| cannot(error.to_string()))?.len();
-        if size > FILE_BYTES {
-            return Err(cannot(format!("{size} bytes are too many for a configuration")));
-        }
-        let bytes = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+        let bytes = read_plain(path, FILE_BYTES).map_err(cannot)?;
         let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
         Self::parse(path, &text, tool)
     }
