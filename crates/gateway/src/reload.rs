@@ -12,11 +12,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use cardan_config::digest::Digest;
+use cardan_config::file::read_plain;
 use cardan_config::{Config, Problem, Search};
+use cardan_proto::limits::config::FILE_BYTES;
 use cardan_proto::limits::fleet::{READINGS, RECENT, TURNS};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use crate::configured::here;
 use crate::fleet::{Fleet, Reloaded, Spec};
@@ -221,9 +223,8 @@ fn stamp(file: &Path) -> Option<Stamp> {
 fn contents(files: &[PathBuf]) -> u64 {
     let mut hash = DefaultHasher::new();
     for file in files {
-        // What is no plain file may never end, and is not used either.
-        let plain = fs::metadata(file).is_ok_and(|about| about.is_file());
-        (file, plain.then(|| fs::read(file).ok())).hash(&mut hash);
+        // What cannot be read whole is not used either.
+        (file, read_plain(file, FILE_BYTES).ok()).hash(&mut hash);
     }
     hash.finish()
 }
@@ -258,11 +259,10 @@ impl Following {
         let wanted = Arc::new(Notify::new());
         let asked = Arc::clone(&wanted);
         let task = tokio::spawn(async move {
-            let mut next = Instant::now();
             loop {
-                next += every;
+                // From here on, so that neither slow looks nor wishes bring the pace out of step.
                 let look = tokio::select! {
-                    () = sleep_until(next) => Follow::look,
+                    () = sleep(every) => Follow::look,
                     () = asked.notified() => Follow::look_now,
                 };
                 // A slow disk hinders nobody.
@@ -277,7 +277,6 @@ impl Following {
                 if tell.send(turn).await.is_err() {
                     return;
                 }
-                next = next.max(Instant::now());
             }
         });
         Self { turns, wanted, task }

@@ -304,6 +304,29 @@ async fn a_look_that_is_asked_for_is_taken_at_once() {
     fleet.close("the test is over").await;
 }
 
+/// However often someone asks for a look, the regular ones go on.
+#[tokio::test(start_paused = true)]
+async fn looks_that_are_asked_for_put_off_no_other() {
+    let scratch = Scratch::new("pace");
+    let path = file(&scratch);
+    fs::write(&path, "[servers.a]\ncommand = 'one'\n").unwrap();
+    let follow = Follow::read(search(&scratch));
+    let reached = Arc::new(Mutex::new(Vec::new()));
+    let fleet = Fleet::start(specs(follow.config(), &reached), Options::default());
+    let met = Arc::clone(&reached);
+    let mut following = Following::start(fleet.clone(), follow, EVERY, move |config| specs(config, &met));
+    for _ in 0..100 {
+        following.look_now();
+        assert!(following.next().await.is_some());
+    }
+    fs::write(&path, "[servers.a]\ncommand = 'two'\n").unwrap();
+    // One look sees it, the next that it stands still.
+    let told = tokio::time::timeout(3 * EVERY, following.next()).await;
+    assert!(matches!(told, Ok(Some(Turn::Taken(_)))), "{told:?}");
+    following.stop().await;
+    fleet.close("the test is over").await;
+}
+
 /// With so many turns that nobody has read, no further look is taken; reading one lets the next follow.
 #[tokio::test(start_paused = true)]
 async fn turns_that_nobody_reads_are_bounded() {

@@ -221,8 +221,11 @@ impl Fleet {
         let mut leaving = Vec::new();
         {
             let mut upstreams = self.lock();
-            let mut before: HashMap<String, Arc<Upstream>> =
-                upstreams.drain(..).map(|upstream| (upstream.name().to_owned(), upstream)).collect();
+            let mut before: HashMap<String, Arc<Upstream>> = HashMap::new();
+            for upstream in upstreams.drain(..) {
+                // Of two by one name only one can go on.
+                leaving.extend(before.insert(upstream.name().to_owned(), upstream));
+            }
             for spec in specs {
                 let name = spec.name.clone();
                 let next = match before.remove(&name) {
@@ -248,8 +251,9 @@ impl Fleet {
             done.removed.extend(before.keys().cloned());
             done.removed.sort();
             leaving.extend(before.into_values());
+            // While nobody can close the fleet: what has left it is still closed by it.
+            lock(&self.shared.leaving).extend(leaving.iter().cloned());
         }
-        lock(&self.shared.leaving).extend(leaving.iter().cloned());
         for name in &done.added {
             common.tell(&name.as_str().into(), What::Added);
         }

@@ -70,11 +70,9 @@ impl Tender {
 
     pub(super) async fn run(mut self) {
         if let Some(before) = self.before.take() {
-            // Whoever asked for the change closes it too, unless they gave up.
-            tokio::select! {
-                () = before.close(CHANGED) => {}
-                () = self.upstream.left() => return,
-            }
+            // Whoever asked for the change closes it too, unless they gave up. Even one that leaves before it began waits:
+            // whoever follows waits for it, and so for all before.
+            before.close(CHANGED).await;
         }
         while self.is_wanted().await {
             let starting = Arc::clone(&self.upstream.common.starting);
@@ -151,6 +149,7 @@ impl Tender {
     }
 
     async fn step(&self, watch: &mut Watch) -> Step {
+        let listing = watch.fetching.is_some();
         let fetched = async {
             match &mut watch.fetching {
                 Some(fetching) => fetching.await,
@@ -183,7 +182,8 @@ impl Tender {
             change = changed => Step::Changed(change),
             () = due => Step::Due,
             () = overdue => Step::Overdue,
-            () = self.idle() => Step::Idle,
+            // Who has yet to tell what it offers is at work, for us.
+            () = self.idle(), if !listing && self.upstream.has_started() => Step::Idle,
         }
     }
 
@@ -338,7 +338,12 @@ impl Tender {
     }
 
     fn decide(&self, progress: Progress) {
-        self.upstream.lock().progress = progress;
+        let mut inner = self.upstream.lock();
+        if std::mem::replace(&mut inner.progress, progress) == Progress::Open {
+            // Until now it was at work for us.
+            inner.last_used = Instant::now();
+        }
+        drop(inner);
         self.upstream.common.stir();
     }
 }

@@ -165,6 +165,10 @@ impl Upstream {
                 return Err(Unavailable::Gone);
             }
             if let Some(managed) = managed.borrow_and_update().clone() {
+                if let Condition::Suspended { until: None } = managed.condition() {
+                    // Nobody would try again but for whoever asks.
+                    managed.reconnect();
+                }
                 // Someone uses it, so the connection is the one that was begun last.
                 let number = self.lock().begun;
                 return Ok(Visit { managed, number, _using: using });

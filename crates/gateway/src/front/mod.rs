@@ -29,6 +29,7 @@ use std::time::Duration;
 use cardan_proto::http::param::Mirrors;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::WINDOW;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Cause, Change};
 use cardan_runtime::driver::Driver;
@@ -45,7 +46,7 @@ use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
 use crate::catalog::Kind;
 use crate::editions::Editions;
-use crate::fleet::{Fleet, Upstream, WINDOW, lock};
+use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
 use crate::relay::{self, Names};
 

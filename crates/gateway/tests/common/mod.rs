@@ -5,6 +5,8 @@
     reason = "each test uses a part, and a failed step is a failed test"
 )]
 
+pub(crate) mod farm;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,93 @@
+//! How servers of a fleet are stopped, replaced and asked for again.
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cardan_gateway::fleet::{Fleet, Health, Options, What};
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::upkeep::condition::Condition;
+use common::farm::{Farm, LONG, Manner};
+use serde_json::json;
+use tokio::time::Instant;
+
+fn options() -> Options {
+    Options { cache: None, ..Options::default() }
+}
+
+/// Who takes long to start is not idle meanwhile: the time begins when it has told what it offers.
+#[tokio::test(start_paused = true)]
+async fn starting_is_not_idling() {
+    let farm = Farm::new(Manner::Slow(Duration::from_secs(5)));
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.idle_stop = Some(Duration::from_secs(2));
+    let begun = Instant::now();
+    let fleet = Fleet::start(vec![spec], options());
+    let mut events = fleet.events();
+    while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
+    assert_eq!(begun.elapsed(), Duration::from_secs(7));
+    let status = fleet.upstream("a").unwrap().status();
+    assert_eq!((status.health, status.tools), (Health::Asleep, Some(2)));
+    fleet.close("the test is over").await;
+}
+
+/// One that is replaced before it could begin leaves only after its own predecessor: never are there two processes.
+#[tokio::test(start_paused = true)]
+async fn a_third_waits_for_the_first() {
+    let (farm, era) = (Farm::default(), EraChoice::Auto);
+    let changed = |times: usize| {
+        let mut spec = farm.spec("a", era);
+        spec.identity.push_str(&"!".repeat(times));
+        spec
+    };
+    let fleet = Fleet::start(vec![changed(0)], options());
+    fleet.settle(LONG).await;
+    let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
+    let work = lease.call_tool("work", &json!({})).unwrap();
+    while farm.0.running.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let given_up = async |times: usize| {
+        let (going, spec) = (fleet.clone(), changed(times));
+        let reload = tokio::spawn(async move { going.reload(vec![spec]).await });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        reload.abort();
+    };
+    given_up(1).await;
+    given_up(2).await;
+    assert_eq!(farm.dials(), 1, "the first one still works");
+    farm.0.go_on.notify_one();
+    work.await.unwrap();
+    drop(lease);
+    fleet.started(LONG).await;
+    assert_eq!(farm.dials(), 2, "the second never began");
+    fleet.close("the test is over").await;
+}
+
+/// A server that was given up is tried again when someone asks for it.
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_wakes_a_suspended_server() {
+    let farm = Farm::default();
+    farm.0.down.store(true, Ordering::SeqCst);
+    let fleet = Fleet::start(vec![farm.spec("a", EraChoice::Auto)], options());
+    let mut events = fleet.events();
+    loop {
+        if let What::Condition(transition) = events.recv().await.unwrap().what
+            && matches!(transition.to, Condition::Suspended { until: None })
+        {
+            break;
+        }
+    }
+    let tried = farm.dials();
+    tokio::time::sleep(LONG).await;
+    assert_eq!(farm.dials(), tried, "nobody asked");
+    farm.0.down.store(false, Ordering::SeqCst);
+    let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
+    lease.ready(LONG).await.unwrap();
+    assert_eq!(farm.dials(), tried + 1);
+    fleet.close("the test is over").await;
+}
