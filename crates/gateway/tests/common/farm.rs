@@ -16,6 +16,7 @@ use cardan_server::Server;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Under a paused clock this costs nothing.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
@@ -73,7 +74,8 @@ impl Farm {
         match inner.manner {
             Manner::Good => {}
             Manner::Silent => std::future::pending().await,
-            Manner::Slow(wait) => tokio::time::sleep(wait).await,
+            // The clock of these tests is paused.
+            Manner::Slow(wait) => tokio::time::sleep_until(Instant::now() + wait).await,
         }
         inner.opening.fetch_sub(1, Ordering::SeqCst);
         if inner.down.load(Ordering::SeqCst) {
