@@ -327,7 +327,8 @@ impl Serving {
         Self::of(command, &[&["serve", "--listen", "127.0.0.1:0"], words].concat())
     }
 
-    fn run(words: &[&str]) -> Self {
+    /// Any command that serves on a free port.
+    pub(crate) fn run(words: &[&str]) -> Self {
         Self::of(Command::new(CARDAN), words)
     }
 
