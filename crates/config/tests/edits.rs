@@ -69,7 +69,7 @@ fn what_was_added_can_be_removed_without_a_trace() {
         "\n",
         "# only a comment\n",
         "# no newline",
-        "[gateway]\nlisten = \"x\"\n\n\n",
+        "[gateway]\nnaming = \"never\"\n\n\n",
         "[servers]\n",
         "servers = {}\n",
         "servers = { a = { command = \"x\" } } # c\n",
@@ -229,7 +229,7 @@ fn toml_file() -> impl Strategy<Value = String> {
         Just("[servers.a.env]\nA = \"1\"\n\n"),
         Just("[servers.b]\nurl = '''\nhttps://x\n[servers.new]'''\n"),
         Just("[gateway]\n"),
-        Just("[[gateway.more]]\nx = { y = 1, z = [1,\n 2] }\n"),
+        Just("[[policy.more]]\nx = { y = 1, z = [1,\n 2] }\n"),
         Just("\n\n[policy]\nx = 1"),
     ];
     prop::collection::vec(line, 0..5).prop_map(|lines| lines.concat())

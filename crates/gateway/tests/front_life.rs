@@ -13,6 +13,7 @@ use cardan_client::{Client, Listen, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
+use cardan_gateway::relay::Lend;
 use cardan_gateway::rules::Pattern;
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
@@ -336,6 +337,31 @@ async fn modern_clients_share_a_process() {
             assert_eq!(text(&client, "one__who", json!({})).await, "one");
         }
         assert_eq!(alive.load(Ordering::SeqCst), 1, "{era:?}");
+        front.end("done").await;
+    }
+}
+
+/// Where the fleet declares what a caller may not be able to do, a legacy server is called by another session than the
+/// one that lists: a tool that wants to ask says so.
+#[tokio::test]
+async fn what_is_declared_for_listing_is_not_declared_for_calls() {
+    for era in ERAS {
+        let (mut spec, alive) = processes("one", era, &Arc::default());
+        let declared = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+        if let Ok(making) = &mut spec.making {
+            making.connector =
+                making.connector.clone().answer(cardan_client::Answerers::relayed(declared, |_| {
+                    Box::pin(std::future::ready(Ok(bytes::Bytes::from_static(b"{\"action\":\"accept\"}"))))
+                }));
+        }
+        let fleet = Fleet::start(vec![spec], fleet::Options::default());
+        let front = Front::start(fleet, Options { lend: Lend::Modern, ..Options::default() });
+        let client = at(&front, Era::Modern, plain()).await;
+        assert_eq!(text(&client, "one__who", json!({})).await, "one");
+        let refused = soon("ask", client.call_tool("one__ask", &json!({})).unwrap()).await;
+        assert!(refused.is_err(), "{era:?} {refused:?}");
+        let processes = if era == Era::Legacy { 2 } else { 1 };
+        assert_eq!(alive.load(Ordering::SeqCst), processes, "{era:?}");
         front.end("done").await;
     }
 }

@@ -48,7 +48,7 @@ use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
-use crate::relay::{self, Names};
+use crate::relay::{self, Lend, Names};
 
 /// How a front is run.
 #[derive(Debug, Clone)]
@@ -63,6 +63,8 @@ pub struct Options {
     pub page_bytes: usize,
     /// How the relays behind which servers stand are run.
     pub relay: relay::Options,
+    /// Which of the fleet's connections calls may share.
+    pub lend: Lend,
     /// Bounds of the sessions with clients.
     pub limits: Limits,
 }
@@ -75,6 +77,7 @@ impl Default for Options {
             page_entries: 1000,  // not every client turns pages
             page_bytes: 2 << 20, // but a page is one message
             relay: relay::Options::default(),
+            lend: Lend::default(),
             limits: Limits::DEFAULT,
         }
     }
@@ -121,7 +124,7 @@ impl Front {
     #[must_use]
     pub fn start(fleet: Fleet, options: Options) -> Self {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
-        let relays = Relays::new(fleet.clone(), relay);
+        let relays = Relays::new(fleet.clone(), relay, options.lend);
         let naming = Mutex::new(options.naming.clone());
         let house = House { fleet, relays, options, naming, opened: Instant::now(), alone: Mutex::default() };
         Self::of(Arc::new(house), Scope::All)

@@ -12,12 +12,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
-use crate::relay::{Options, Relay};
+use crate::relay::{Lend, Options, Relay};
 
 /// The relays, by server.
 pub(super) struct Relays {
     fleet: Fleet,
     options: Options,
+    lend: Lend,
     slots: Mutex<HashMap<Box<str>, Slot>>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
@@ -41,8 +42,8 @@ pub(super) struct Reached {
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Relays {
-    pub(super) fn new(fleet: Fleet, options: Options) -> Self {
-        Self { fleet, options, slots: Mutex::default(), ending: Mutex::default() }
+    pub(super) fn new(fleet: Fleet, options: Options, lend: Lend) -> Self {
+        Self { fleet, options, lend, slots: Mutex::default(), ending: Mutex::default() }
     }
 
     /// Reaches a server: starts it if it sleeps, waits until calls flow. What is wrong with it is told in time.
@@ -67,7 +68,7 @@ impl Relays {
         let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
         let name = Some(upstream.name().into());
         let options = Options { behind, name, ..self.options.clone() };
-        let relay = Relay::beside(visit.managed.clone(), &settled, making.clone(), options);
+        let relay = Relay::beside(&visit.managed, self.lend, &settled, making.clone(), options);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);

@@ -98,6 +98,16 @@ pub enum Behind {
     One,
 }
 
+/// To whom someone's own connection to an upstream is lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lend {
+    /// To calls that need nothing of their own.
+    #[default]
+    Always,
+    /// The same, but not where the upstream is legacy: it was told of abilities there that a caller may not have.
+    Modern,
+}
+
 /// A server that stands for another one. Cheap to clone; serves any number of links at once.
 #[derive(Clone)]
 pub struct Relay(Arc<Core>);
@@ -164,25 +174,36 @@ impl Relay {
         let farewells = Arc::new(Farewells::default());
         let pool = Pool::start(making.clone(), None, &options, Arc::clone(&farewells));
         let settled = pool.meet(options.opening).await?;
-        Ok(Self::of(making, pool, farewells, &settled, options))
+        Ok(Self::of(making, None, pool, farewells, &settled, options))
     }
 
-    /// A relay whose first line is a connection that someone else keeps, and that has settled so. It is as good as that
-    /// connection.
-    pub(crate) fn beside(lent: Managed, settled: &Settled, making: Making, options: Options) -> Self {
+    /// A relay to an upstream that someone else keeps a connection to, which has settled so. Where they lend it, it is the
+    /// first line.
+    pub(crate) fn beside(
+        met: &Managed,
+        lend: Lend,
+        settled: &Settled,
+        making: Making,
+        options: Options,
+    ) -> Self {
         let farewells = Arc::new(Farewells::default());
-        let pool = Pool::start(making.clone(), Some(lent), &options, Arc::clone(&farewells));
-        Self::of(making, pool, farewells, settled, options)
+        let lent = match (lend, settled.revision.era()) {
+            (Lend::Always, _) | (Lend::Modern, Era::Modern) => Some(met.clone()),
+            (Lend::Modern, Era::Legacy) => None,
+        };
+        let pool = Pool::start(making.clone(), lent, &options, Arc::clone(&farewells));
+        Self::of(making, Some(met.clone()), pool, farewells, settled, options)
     }
 
     fn of(
         making: Making,
+        met: Option<Managed>,
         pool: Arc<Pool>,
         farewells: Arc<Farewells>,
         settled: &Settled,
         options: Options,
     ) -> Self {
-        let first = pool.first();
+        let first = met.unwrap_or_else(|| pool.first());
         let core = Arc::new(Core {
             making,
             met: Editions::new(Met::of(settled, &options.limits)),

@@ -228,13 +228,15 @@ pub(super) async fn listen(
     core.names.strip(&mut interest.tasks);
     let askable = askable(core, capabilities);
     let mut lease = core.pool.take(&askable, Need::Any).await?;
-    // A listen has no words of its own, so it leaves none behind.
+    // A listen has no words of its own: it leaves none behind, and is in nobody's way.
     lease.landed();
+    let own = Arc::clone(&lease.shared);
+    drop(lease);
     let mut followed = core.pool.follow(&askable);
     let (mut ears, mut acknowledged) = (JoinSet::new(), false);
     loop {
         for shared in followed.news() {
-            let first = Arc::ptr_eq(&shared, &lease.shared);
+            let first = Arc::ptr_eq(&shared, &own);
             // Sessions of a legacy upstream may each have a state of their own, wherever they lead.
             if !first && core.era() == Era::Modern && core.options.behind == Behind::One {
                 shared.caught_up();

@@ -10,6 +10,7 @@ use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::naming;
 use cardan_gateway::fleet::{self, Fleet};
 use cardan_gateway::front::{self, Front};
+use cardan_gateway::relay::Lend;
 use cardan_gateway::reload::{Follow, Following};
 use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host as _;
@@ -70,7 +71,7 @@ struct Gateway {
 
 impl Gateway {
     fn start(file: Option<std::path::PathBuf>, limits: Limits) -> Result<Self, Failure> {
-        let recipe = Recipe::new(search(file)?);
+        let recipe = Recipe::new(search(file)?).declaring();
         let follow = Follow::read(recipe.search.clone());
         let cache = CatalogCache::of_user(variable);
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
@@ -78,6 +79,7 @@ impl Gateway {
         let events = fleet.events();
         let options = front::Options {
             naming: naming(follow.config()),
+            lend: Lend::Modern,
             limits: limits.clone(),
             ..front::Options::default()
         };

@@ -6,14 +6,18 @@ pub(crate) mod args;
 pub(super) mod live;
 pub(super) mod row;
 
-use cardan_client::{Client, Connector};
+use bytes::Bytes;
+use cardan_client::{Answerers, Client, Connector};
 use cardan_config::{Config, Search};
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::{here, naming, specs};
 use cardan_gateway::fleet::{Fleet, Options, Spec};
 use cardan_gateway::merge::{Collision, Naming};
 use cardan_gateway::reload::{Follow, Following};
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::Ask;
 use serde_json::{Value, json};
 
 use self::args::{Patience, ServersArgs};
@@ -69,6 +73,25 @@ pub(crate) struct Recipe {
 impl Recipe {
     pub(crate) fn new(search: Search) -> Self {
         Self { connector: Client::builder("cardan", env!("CARGO_PKG_VERSION")), search }
+    }
+
+    /// The same for whoever lists servers on behalf of others: all that clients may be able to do is declared, because
+    /// some servers list only what their client can use.
+    pub(crate) fn declaring(mut self) -> Self {
+        let capabilities = json!({
+            "elicitation": { "form": {}, "url": {} },
+            "sampling": {},
+            "roots": { "listChanged": true },
+        });
+        let answerers = Answerers::relayed(capabilities, |ask: Ask| {
+            let answer = match ask.method {
+                Method::RootsList => Ok(Bytes::from_static(b"{\"roots\":[]}")),
+                _ => Err(Fault::internal("nobody is here who could be asked; ask within a call")),
+            };
+            Box::pin(std::future::ready(answer))
+        });
+        self.connector = self.connector.answer(answerers);
+        self
     }
 
     pub(crate) fn specs(&self, config: &Config) -> Vec<Spec> {
