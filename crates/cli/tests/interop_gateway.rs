@@ -62,7 +62,7 @@ fn passes_gateways(client: &str, era: Option<&str>) {
         learn(&home, &file);
         let gateway = Serving::start_at(&home, &["--config", &file]);
         passes(&home, client, era, &[&format!("http://{}/mcp", gateway.address)]);
-        passes(&home, client, era, &[&format!("http://{}/servers/second/mcp", gateway.address)]);
+        passes(&home, client, era, &[&format!("http://{}/servers/first/mcp", gateway.address)]);
         if era.is_none() {
             passes(&home, client, era, &[&format!("http://{}/sse", gateway.address)]);
         }

@@ -79,6 +79,31 @@ async fn s0_81_a_reload_touches_only_what_changed() {
     }
 }
 
+/// What is listened to at a server that is started again is listened to anew, and told, since it may have changed.
+#[tokio::test]
+async fn listens_outlive_a_restart() {
+    for era in ERAS {
+        for upstream in ERAS {
+            let stage = Stage::default();
+            let first = spec("one", &server("one", upstream, &stage)).0;
+            let front = front(vec![first]);
+            let client = at(&front, era, plain()).await;
+            let interest = Interest { uris: vec!["one://a".into()], ..Interest::default() };
+            let mut listen = client.listen(interest);
+            soon("ready", listen.ready()).await.unwrap();
+            let mut other = spec("one", &server("one", upstream, &stage)).0;
+            other.identity = "reached otherwise".into();
+            let done = front.fleet().reload(vec![other]).await;
+            assert_eq!(done.restarted, ["one"]);
+            let changed = Some(Change::Resource("one://a".into()));
+            assert_eq!(soon("a change", listen.next()).await, changed, "{era:?} {upstream:?}");
+            text(&client, "one__update", json!({})).await;
+            assert_eq!(soon("an update", listen.next()).await, changed, "{era:?} {upstream:?}");
+            front.end("done").await;
+        }
+    }
+}
+
 /// Rules and naming may change while clients are here: T15, one decision gates list and call.
 #[tokio::test]
 async fn t15_what_is_hidden_cannot_be_called_either() {

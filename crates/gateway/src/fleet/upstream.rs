@@ -287,7 +287,7 @@ impl Upstream {
     }
 
     /// Waits until it leaves the fleet.
-    pub(super) async fn left(&self) {
+    pub(crate) async fn left(&self) {
         // The sender lives as long as we do, so this waits and does not fail.
         let _ = self.leaving.subscribe().wait_for(|leaving| *leaving).await;
     }

@@ -10,12 +10,12 @@ use cardan_proto::jsonrpc::envelope::{Note, Param, Params};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Called, Change};
+use cardan_proto::session::event::{Answer, Called, Change, LogLevel};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Host as _, Service};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::own::Own;
 use super::relays::{self, Reached, sleeps};
@@ -37,7 +37,7 @@ pub(super) struct Station {
     /// Its sides towards the servers that it called.
     seats: Mutex<HashMap<Box<str>, Arc<Seat>>>,
     /// The log level that it asked for, for servers that it calls later.
-    level: Mutex<Option<Called>>,
+    level: Mutex<Option<LogLevel>>,
     own: Own,
     /// What it was told of last, if only by the notes that followed.
     told: Mutex<Arc<View>>,
@@ -111,10 +111,10 @@ impl Station {
             Method::ToolsCall => self.call_named(Kind::Tools, cx, called).await,
             Method::PromptsGet => self.call_named(Kind::Prompts, cx, called).await,
             Method::ResourcesRead => self.read(cx, called).await,
-            Method::ResourcesSubscribe => self.subscribe(cx, called).await,
-            Method::ResourcesUnsubscribe => self.unsubscribe(cx, called).await,
+            Method::ResourcesSubscribe => self.subscribe(&address(&called)?).await,
+            Method::ResourcesUnsubscribe => self.unsubscribe(&address(&called)?).await,
             Method::CompletionComplete => self.complete(cx, called).await,
-            Method::LoggingSetLevel => Ok(self.set_level(cx, called).await),
+            Method::LoggingSetLevel => Ok(self.set_level(called.log_level.unwrap_or(LogLevel::Info))),
             Method::SubscriptionsListen => listen::listen(&self, cx, called).await,
             ref method if method.is_about_task() => self.task(cx, called).await,
             _ => self.others(cx, called).await,
@@ -218,11 +218,10 @@ impl Station {
         Err(missing.unwrap_or_else(|| Fault::resource_not_found(&uri)))
     }
 
-    async fn subscribe(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        let uri = address(&called)?;
+    async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Answer, Fault> {
         self.front.settled().await;
         let mut refused = None;
-        for upstream in self.view().having(&uri, Purpose::Listen) {
+        for upstream in self.view().having(uri, Purpose::Listen) {
             let reached = match self.front.house.relays.reach(&upstream).await {
                 Ok(reached) => reached,
                 Err(fault) => {
@@ -230,36 +229,57 @@ impl Station {
                     continue;
                 }
             };
-            let seat = self.seat(&upstream, &reached, &cx).await;
-            match seat.side.call(cx.clone(), called.clone()).await {
-                Answer::Fault(fault) => drop(refused.get_or_insert(fault)),
-                answer => {
+            let seat = self.seat(&upstream, &reached);
+            match seat.side.subscribe(uri).await {
+                Err(fault) => drop(refused.get_or_insert(fault)),
+                Ok(()) => {
                     let mut subscribed = lock(&seat.subscribed);
-                    subscribed.0.insert(uri);
+                    subscribed.0.insert(uri.into());
                     subscribed.1.get_or_insert(reached.visit);
-                    return Ok(answer);
+                    return Ok(empty());
                 }
             }
         }
-        Err(refused.unwrap_or_else(|| Fault::resource_not_found(&uri)))
+        Err(refused.unwrap_or_else(|| Fault::resource_not_found(uri)))
     }
 
-    async fn unsubscribe(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        let uri = address(&called)?;
+    /// Subscribes anew to what was subscribed to at a server that is another now. It may have changed in between.
+    fn subscribe_again(self: &Arc<Self>, old: &Seat) {
+        let (uris, visit) = std::mem::take(&mut *lock(&old.subscribed));
+        drop(visit);
+        if uris.is_empty() {
+            return;
+        }
+        let station = Arc::downgrade(self);
+        self.own.fetch(async move {
+            for uri in uris {
+                let Some(station) = station.upgrade() else { return };
+                // One that is nowhere any more is not told of, as its server would not.
+                if station.subscribe(&uri).await.is_ok()
+                    && let Some(client) = station.client.get()
+                {
+                    let params = Bytes::from(json!({ "uri": uri }).to_string());
+                    client.peer.note(Method::ResourcesUpdated, Some(params));
+                }
+            }
+        });
+    }
+
+    async fn unsubscribe(&self, uri: &str) -> Result<Answer, Fault> {
         for seat in self.seats() {
             let there = {
                 let mut subscribed = lock(&seat.subscribed);
-                let there = subscribed.0.remove(&uri);
+                let there = subscribed.0.remove(uri);
                 if subscribed.0.is_empty() {
                     subscribed.1 = None;
                 }
                 there
             };
             if there {
-                return Ok(seat.side.call(cx, called).await);
+                seat.side.unsubscribe(uri).await?;
             }
         }
-        Ok(Answer::Done(Bytes::from_static(b"{}")))
+        Ok(empty())
     }
 
     /// Values for an argument: by whoever has what it is an argument of.
@@ -303,13 +323,12 @@ impl Station {
     }
 
     /// For all servers, those to come included.
-    async fn set_level(&self, cx: CallCx, called: Called) -> Answer {
-        *lock(&self.level) = Some(called.clone());
+    fn set_level(&self, level: LogLevel) -> Answer {
+        *lock(&self.level) = Some(level);
         for seat in self.seats() {
-            // A server without log notes has nothing to say to that.
-            drop(seat.side.call(cx.clone(), called.clone()).await);
+            seat.side.set_level(level);
         }
-        Answer::Done(Bytes::from_static(b"{}"))
+        empty()
     }
 
     /// What has no place of its own: where there is one server only, it knows.
@@ -335,52 +354,47 @@ impl Station {
             true => None,
             false => upstream.place().await.map_err(|why| relays::unavailable(upstream, &why))?,
         };
-        let side = self.side(upstream, &reached, &called, &cx).await;
+        let side = self.side(upstream, &reached, called.revision.era());
         let held: Held = Some(Box::new((reached.visit, place)));
         Ok(side.call_holding(cx, called, held).await)
     }
 
     /// Our side towards a server: a legacy client has one of its own, modern calls stand alone.
-    async fn side(
-        self: &Arc<Self>,
-        upstream: &Arc<Upstream>,
-        reached: &Reached,
-        called: &Called,
-        cx: &CallCx,
-    ) -> Arc<Side> {
-        match called.revision.era() {
+    fn side(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached, era: Era) -> Arc<Side> {
+        match era {
             Era::Modern => reached.relay.service(self.principal.as_ref()),
-            Era::Legacy => Arc::clone(&self.seat(upstream, reached, cx).await.side),
+            Era::Legacy => Arc::clone(&self.seat(upstream, reached).side),
         }
     }
 
-    async fn seat(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached, cx: &CallCx) -> Arc<Seat> {
-        let seat = {
-            let mut seats = lock(&self.seats);
-            match seats.get(upstream.name()) {
-                Some(seat) if Arc::ptr_eq(&seat.upstream, upstream) => return Arc::clone(seat),
-                _ => {}
-            }
-            let side = reached.relay.service(self.principal.as_ref());
-            if let Some(client) = self.client.get() {
-                let (station, of) = (Arc::downgrade(self), Arc::downgrade(upstream));
-                side.intercept(Arc::new(move |change| {
-                    if let (Some(station), Some(upstream)) = (station.upgrade(), of.upgrade()) {
-                        station.changed(upstream, &change);
-                    }
-                }));
-                side.greeted(client.peer.clone(), &client.capabilities, client.identity.as_ref());
-            }
-            let seat = Arc::new(Seat { upstream: Arc::clone(upstream), side, subscribed: Mutex::default() });
-            // One for which there was no room is tried again with the next call.
-            if seat.side.is_seated() {
-                seats.insert(upstream.name().into(), Arc::clone(&seat));
-            }
-            seat
+    fn seat(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached) -> Arc<Seat> {
+        let mut seats = lock(&self.seats);
+        match seats.get(upstream.name()) {
+            Some(seat) if Arc::ptr_eq(&seat.upstream, upstream) => return Arc::clone(seat),
+            _ => {}
+        }
+        let side = reached.relay.service(self.principal.as_ref());
+        if let Some(client) = self.client.get() {
+            let (station, of) = (Arc::downgrade(self), Arc::downgrade(upstream));
+            side.intercept(Arc::new(move |change| {
+                if let (Some(station), Some(upstream)) = (station.upgrade(), of.upgrade()) {
+                    station.changed(upstream, &change);
+                }
+            }));
+            side.greeted(client.peer.clone(), &client.capabilities, client.identity.as_ref());
+        }
+        if let Some(level) = *lock(&self.level) {
+            side.set_level(level);
+        }
+        let seat = Arc::new(Seat { upstream: Arc::clone(upstream), side, subscribed: Mutex::default() });
+        // One for which there was no room is tried again with the next call.
+        let old = match seat.side.is_seated() {
+            true => seats.insert(upstream.name().into(), Arc::clone(&seat)),
+            false => None,
         };
-        let level = lock(&self.level).clone();
-        if let Some(level) = level {
-            drop(seat.side.call(cx.clone(), level).await);
+        drop(seats);
+        if let Some(old) = old {
+            self.subscribe_again(&old);
         }
         seat
     }
@@ -390,17 +404,18 @@ impl Station {
     }
 
     /// Leaves servers that are not there any more, or sleep. What runs there goes on to its end.
-    pub(super) fn sweep(&self, there: &[Arc<Upstream>]) {
+    pub(super) fn sweep(self: &Arc<Self>, there: &[Arc<Upstream>]) {
         let gone: Vec<_> = lock(&self.seats)
             .extract_if(|_, seat| {
                 !there.iter().any(|one| Arc::ptr_eq(one, &seat.upstream)) || sleeps(&seat.upstream)
             })
             .collect();
-        for (name, _) in &gone {
-            self.own.forget(name);
-        }
         // Outside of the lock: leaving takes others.
-        drop(gone);
+        for (name, seat) in gone {
+            self.own.forget(&name);
+            self.subscribe_again(&seat);
+            self.tell();
+        }
     }
 
     /// The call with another value for one member of its params.
@@ -431,6 +446,10 @@ impl Station {
     pub(super) fn principal(&self) -> Option<&Arc<str>> {
         self.principal.as_ref()
     }
+}
+
+fn empty() -> Answer {
+    Answer::Done(Bytes::from_static(b"{}"))
 }
 
 fn address(called: &Called) -> Result<Box<str>, Fault> {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::House;
 use super::desk::Station;
 use super::view::Purpose;
 use crate::fleet::{Upstream, lock};
@@ -111,7 +112,8 @@ fn part_of(parts: &mut Vec<(Arc<Upstream>, Interest)>, upstream: Arc<Upstream>) 
     &mut parts[at].1
 }
 
-/// Listens at one server. One that is away is not listened to: what it has is not promised.
+/// Listens at one server, for as long as there is one of its name. One that is away is listened to when it is there: until
+/// then what it has is not promised. What may have changed in between is told.
 async fn hear(
     station: Arc<Station>,
     upstream: Arc<Upstream>,
@@ -119,9 +121,27 @@ async fn hear(
     interest: Interest,
     part: Part,
 ) {
-    let Ok(reached) = station.front.house.relays.reach(&upstream).await else { return };
-    let side = reached.relay.service(station.principal());
-    // How it ended does not matter: the rest of the listen goes on.
-    let _ = side.listen(&capabilities, interest, part).await;
-    drop(reached.visit);
+    let House { fleet, relays, .. } = &*station.front.house;
+    let (name, mut news) = (upstream.name().to_owned(), fleet.news());
+    drop(upstream);
+    let mut missed = false;
+    while let Some(upstream) = fleet.upstream(&name) {
+        if let Ok(reached) = relays.reach(&upstream).await {
+            if missed {
+                interest.uris.iter().for_each(|uri| part.change(Change::Resource(uri.clone())));
+            }
+            let side = reached.relay.service(station.principal());
+            tokio::select! {
+                // How it ended does not matter: it is listened to again.
+                _ = side.listen(&capabilities, interest.clone(), part.clone()) => {}
+                () = upstream.left() => {}
+            }
+        }
+        // Whoever waits for it to stand does not wait for the next time.
+        drop(lock(&part.stands).take());
+        missed = true;
+        if news.changed().await.is_err() {
+            return;
+        }
+    }
 }

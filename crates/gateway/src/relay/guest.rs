@@ -120,11 +120,11 @@ impl Guest {
     /// Answers one of its calls.
     pub(super) async fn call(self: Arc<Self>, cx: CallCx, called: Called) -> Answer {
         let answered = match called.call.method {
-            Method::ResourcesSubscribe => self.subscribe(&called).await,
-            Method::ResourcesUnsubscribe => self.unsubscribe(&called).await,
+            Method::ResourcesSubscribe => self.subscribe(&uri_of(&called)).await.map(|()| empty()),
+            Method::ResourcesUnsubscribe => self.unsubscribe(&uri_of(&called)).await.map(|()| empty()),
             Method::LoggingSetLevel => {
-                self.line.set_level(called.log_level.unwrap_or(LogLevel::Info));
-                Ok(Answer::Done(Bytes::from_static(b"{}")))
+                self.set_level(called.log_level.unwrap_or(LogLevel::Info));
+                Ok(empty())
             }
             _ => self.pass_on(cx, called).await,
         };
@@ -148,31 +148,34 @@ impl Guest {
         Ok(terms::answer(outcome, &method, Era::Legacy, upstream, &self.who))
     }
 
-    async fn subscribe(&self, called: &Called) -> Result<Answer, Fault> {
-        let uri: Box<str> = called.call.params.text(Param::Uri).unwrap_or_default().into();
+    /// Log notes of this level and above, from now on.
+    pub(super) fn set_level(&self, level: LogLevel) {
+        self.line.set_level(level);
+    }
+
+    pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {
         let mut interest = self.interest.lock().await;
-        if !interest.uris.contains(&uri) {
+        if !interest.uris.iter().any(|listened| **listened == *uri) {
             let mut wanted = interest.clone();
-            wanted.uris.push(uri.clone());
+            wanted.uris.push(uri.into());
             let stands = self.listen(wanted.clone()).await?;
-            if !stands.uris.contains(&uri) {
+            if !stands.uris.iter().any(|listened| **listened == *uri) {
                 // What stood before stands again.
                 self.listen(interest.clone()).await?;
                 return Err(Fault::invalid_params("params.uri: the server does not tell changes of it"));
             }
             *interest = wanted;
         }
-        Ok(Answer::Done(Bytes::from_static(b"{}")))
+        Ok(())
     }
 
-    async fn unsubscribe(&self, called: &Called) -> Result<Answer, Fault> {
-        let uri = called.call.params.text(Param::Uri).unwrap_or_default();
+    pub(super) async fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
         let mut interest = self.interest.lock().await;
         if interest.uris.iter().any(|listened| **listened == *uri) {
             interest.uris.retain(|listened| **listened != *uri);
             self.listen(interest.clone()).await?;
         }
-        Ok(Answer::Done(Bytes::from_static(b"{}")))
+        Ok(())
     }
 
     /// One listen takes the place of the other, once it stands. Whoever else subscribes waits meanwhile, so it is not
@@ -205,6 +208,14 @@ impl Guest {
     fn latest(&self) -> Option<CallCx> {
         lock(&self.calls).calls.last().map(|(_, cx)| cx.clone())
     }
+}
+
+fn uri_of(called: &Called) -> Box<str> {
+    called.call.params.text(Param::Uri).unwrap_or_default().into()
+}
+
+fn empty() -> Answer {
+    Answer::Done(Bytes::from_static(b"{}"))
 }
 
 /// One of its calls is in progress, while it lives.

@@ -8,7 +8,7 @@ use cardan_client::Managed;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::{Fault, code};
-use cardan_proto::session::event::{Answer, Called, Interest};
+use cardan_proto::session::event::{Answer, Called, Interest, LogLevel};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
@@ -45,11 +45,11 @@ impl Side {
 
     /// Answers a call that occupies something elsewhere while it runs.
     pub(crate) fn call_holding(&self, cx: CallCx, called: Called, held: Held) -> Handler<Answer> {
-        match (called.revision.era(), self.guest.get()) {
+        match (called.revision.era(), self.guest()) {
             (Era::Modern, _) => {
                 Box::pin(modern::call(Arc::clone(&self.core), self.principal.clone(), cx, called, held))
             }
-            (Era::Legacy, Some(Some(guest))) => {
+            (Era::Legacy, Ok(guest)) => {
                 let guest = Arc::clone(guest);
                 Box::pin(async move {
                     let answer = guest.call(cx, called).await;
@@ -57,16 +57,35 @@ impl Side {
                     answer
                 })
             }
-            (Era::Legacy, _) => {
-                let fault = Fault::new(code::BUSY, "too many clients have sessions here; try again later");
-                Box::pin(std::future::ready(Answer::Fault(fault)))
-            }
+            (Era::Legacy, Err(fault)) => Box::pin(std::future::ready(Answer::Fault(fault))),
         }
+    }
+
+    /// Subscribes the legacy client to a resource.
+    pub(crate) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {
+        self.guest()?.subscribe(uri).await
+    }
+
+    /// Ends that.
+    pub(crate) async fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
+        self.guest()?.unsubscribe(uri).await
+    }
+
+    /// The legacy client gets log notes of this level and above, from now on.
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        if let Ok(guest) = self.guest() {
+            guest.set_level(level);
+        }
+    }
+
+    fn guest(&self) -> Result<&Arc<Guest>, Fault> {
+        let guest = self.guest.get().and_then(Option::as_ref);
+        guest.ok_or_else(|| Fault::new(code::BUSY, "too many clients have sessions here; try again later"))
     }
 
     /// Is there a legacy client, and a session of its own for it?
     pub(crate) fn is_seated(&self) -> bool {
-        matches!(self.guest.get(), Some(Some(_)))
+        self.guest().is_ok()
     }
 
     /// Listens for a modern client with these capabilities, for as long as this is polled.
