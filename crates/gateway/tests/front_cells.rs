@@ -236,3 +236,20 @@ async fn each_server_is_served_alone() {
         front.end("done").await;
     }
 }
+
+/// T13: a list that was made of what several servers told under our credentials is nobody else's to keep: it is private,
+/// whatever a server said of its own.
+#[tokio::test]
+async fn t13_lists_are_private() {
+    for (_, front) in cells() {
+        let client = at(&front, Era::Modern, plain()).await;
+        for list in
+            [Method::ToolsList, Method::PromptsList, Method::ResourcesList, Method::ResourcesTemplatesList]
+        {
+            let raw = client.raw(list.clone(), None, CallOptions::default()).await.unwrap();
+            let page: serde_json::Value = serde_json::from_slice(&raw).unwrap();
+            assert_eq!((&page["cacheScope"], &page["ttlMs"]), (&json!("private"), &json!(0)), "{list}");
+        }
+        front.end("done").await;
+    }
+}

@@ -71,7 +71,7 @@ async fn day(client: Client, logs: Logs, nonce: String) {
     assert!(told.iter().all(|note| note["data"] == nonce.as_str()), "{nonce}: {told:?}");
 }
 
-/// T13: fifty clients of both eras, whose calls have the same ids and tokens, hear only their own replies, progress, log
+/// Fifty clients of both eras, whose calls have the same ids and tokens, hear only their own replies, progress, log
 /// notes and asks, of a server of either era.
 #[tokio::test]
 async fn clients_hear_only_what_is_theirs() {
