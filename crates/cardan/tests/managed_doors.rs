@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cardan::client::{CallError, Client, Managed, Watcher, way};
 use cardan::proto::session::config::EraChoice;
-use cardan::proto::session::event::Cause;
+use cardan::proto::session::event::{Cause, Change, Event, Interest};
 use cardan::proto::upkeep::condition::{Condition, Transition};
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
 use cardan_dial::Http;
@@ -41,6 +41,8 @@ enum Answer {
     /// The greeting of a new session.
     Session(String, Value),
     Status(&'static str),
+    /// A push lane on which nothing comes.
+    Lane,
     /// The connection is closed without a word.
     Break,
 }
@@ -102,6 +104,12 @@ where
         Answer::Json(reply) => ("200 OK", String::new(), reply.to_string()),
         Answer::Session(id, reply) => ("200 OK", format!("Mcp-Session-Id: {id}\r\n"), reply.to_string()),
         Answer::Status(status) => (status, String::new(), String::new()),
+        Answer::Lane => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.ok()?;
+            // Until whoever listens has left.
+            return stream.read_u8().await.ok().map(drop);
+        }
         Answer::Break => return None,
     };
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
@@ -297,4 +305,54 @@ async fn png_2_a_broken_probe_is_asked_once_more() {
         within("the close", managed.close("done")).await;
         door.close().await;
     }
+}
+
+/// F13, S2-45: a server that was restarted with other tools forgot the session. The one that replaces it on the same link
+/// is looked at like a new link: what the server says of itself, what it lists, what may have changed unheard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_renewed_session_is_looked_at_anew() {
+    let generation = Arc::new(AtomicUsize::new(1));
+    let now = Arc::clone(&generation);
+    let script = move |request: Request| {
+        let generation = now.load(Ordering::SeqCst);
+        async move {
+            let (message, session) = (&request.message, format!("s{generation}"));
+            match (request.method.as_str(), message["method"].as_str()) {
+                ("POST", Some("initialize")) => {
+                    let result = json!({
+                        "protocolVersion": message["params"]["protocolVersion"],
+                        "capabilities": { "tools": {}, "resources": { "subscribe": true } },
+                        "serverInfo": { "name": "door", "version": generation.to_string() },
+                    });
+                    Answer::Session(session, reply(message, result))
+                }
+                _ if request.session.as_ref() != Some(&session) => Answer::Status("404 Not Found"),
+                ("GET", _) => Answer::Lane,
+                ("POST", Some("tools/list")) => {
+                    let tool = json!({ "name": session, "inputSchema": { "type": "object" } });
+                    Answer::Json(reply(message, json!({ "tools": [tool] })))
+                }
+                _ => usual(&request, &session),
+            }
+        }
+    };
+    let door = Door::open(anywhere(), script).await;
+    let managed = keep(door.address);
+    within("ready", managed.ready(PATIENCE)).await.unwrap();
+    within("the tools", managed.all_tools()).await.unwrap();
+    let interest = Interest { uris: vec!["x:1".into()], ..Interest::default() };
+    let mut listen = managed.listen(interest);
+    within("the listen", listen.ready()).await.unwrap();
+    let mut notes = managed.notes();
+    generation.store(2, Ordering::SeqCst);
+    within("a call", managed.call_tool("a", &json!({})).unwrap()).await.unwrap();
+    let told_of = within("the other tools", notes.next()).await;
+    assert!(matches!(told_of, Some(Event::Changed { change: Change::Tools, .. })), "{told_of:?}");
+    assert_eq!(within("a change", listen.next()).await, Some(Change::Resource("x:1".into())), "it may have");
+    assert_eq!(managed.server().unwrap().implementation.unwrap().version, "2");
+    assert_eq!(within("the tools", managed.all_tools()).await.unwrap()[0].name, "s2");
+    let told = told(managed.transitions());
+    assert!(!told.iter().any(|to| to == "disconnected"), "the link is well: {told:?}");
+    within("the close", managed.close("done")).await;
+    door.close().await;
 }

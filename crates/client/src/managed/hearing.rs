@@ -22,8 +22,8 @@ struct Carried {
     ear: Arc<Ear>,
     handle: Option<CallHandle>,
     hearing: Hearing,
-    /// Whoever listens knows that it was in force once.
-    acknowledged: bool,
+    /// Whoever listens knows that it was in force once, for this.
+    acknowledged: Option<Interest>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Ears {
         self.ears.retain(|carried| ears.iter().any(|ear| Arc::ptr_eq(ear, &carried.ear)));
         for ear in ears {
             if !self.ears.iter().any(|carried| Arc::ptr_eq(&ear, &carried.ear)) {
-                self.ears.push(Carried { ear, handle: None, hearing: Hearing::Wanted, acknowledged: false });
+                self.ears.push(Carried { ear, handle: None, hearing: Hearing::Wanted, acknowledged: None });
             }
         }
     }
@@ -72,6 +72,15 @@ impl Ears {
         self.told = Told::All;
         for carried in &mut self.ears {
             (carried.handle, carried.hearing) = (None, Hearing::Wanted);
+        }
+    }
+
+    /// The session was replaced under listens that stand: nobody told what changed meanwhile.
+    pub(super) fn missed(&self) {
+        for carried in self.ears.iter().filter(|carried| carried.hearing == Hearing::InForce) {
+            if let Some(interest) = &carried.acknowledged {
+                missed(&carried.ear, interest);
+            }
         }
     }
 
@@ -120,9 +129,9 @@ impl Carried {
                 Poll::Pending => return Listened::Fine,
                 Poll::Ready(Some(Happening::Listening(interest))) => {
                     self.hearing = Hearing::InForce;
-                    match std::mem::replace(&mut self.acknowledged, true) {
-                        false => self.ear.hear(Happening::Listening(interest)),
-                        true => missed(&self.ear, &interest),
+                    match self.acknowledged.replace(interest.clone()) {
+                        None => self.ear.hear(Happening::Listening(interest)),
+                        Some(_) => missed(&self.ear, &interest),
                     }
                 }
                 Poll::Ready(Some(happening)) => self.ear.hear(happening),

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::hearing::{Ears, Heard};
-use super::kept::Kept;
+use super::kept::{Kept, Renewed};
 use super::way::{Reaching, Way};
 use crate::caller::{Caller, ping};
 use crate::client::Client;
@@ -213,7 +213,12 @@ impl Keeper {
 
     fn woken(&mut self, woken: Woken) {
         match woken {
-            Woken::Rung => self.ears.sync(self.kept.ears()),
+            Woken::Rung => {
+                self.ears.sync(self.kept.ears());
+                if let Some(renewed) = self.kept.take_renewed() {
+                    self.renewed(renewed);
+                }
+            }
             Woken::Reached(link, Ok(client)) => self.opened(link, *client),
             Woken::Reached(link, Err(cause)) => self.kept.feed(Input::Failed { link, cause }),
             Woken::Ended(link, cause) => {
@@ -229,7 +234,7 @@ impl Keeper {
             Woken::Heard(link, Heard::All { again }) => {
                 self.kept.feed(Input::Hearing { link });
                 if again {
-                    self.list_again();
+                    self.list_again(self.kept.reconnected());
                 }
             }
             Woken::Heard(link, Heard::Less) => self.kept.feed(Input::Deaf { link }),
@@ -264,7 +269,7 @@ impl Keeper {
         self.ears.sync(self.kept.ears());
         self.ears.relisten(Some(peer));
         if link > LinkNumber(1) {
-            self.list_again();
+            self.list_again(self.kept.reconnected());
         }
         self.kept.opened(peer.clone(), link, client.settled().clone());
         // Who set another meanwhile did not see the link.
@@ -276,9 +281,16 @@ impl Keeper {
         self.client = Some((link, client));
     }
 
+    /// The session tells the new one the level and what is listened for; what changed in between is found out here.
+    fn renewed(&mut self, renewed: Renewed) {
+        if self.client.as_ref().is_some_and(|(link, _)| *link == renewed.link) {
+            self.ears.missed();
+            self.list_again(renewed.lists);
+        }
+    }
+
     /// Fetches the lists that someone fetched before. What differs is announced where lists are learned.
-    fn list_again(&mut self) {
-        let lists = self.kept.reconnected();
+    fn list_again(&mut self, lists: Vec<Method>) {
         if lists.is_empty() {
             return;
         }

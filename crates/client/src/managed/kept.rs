@@ -58,6 +58,18 @@ struct Current {
     live: Option<(Peer, LinkNumber)>,
     /// Whose last words may still be of interest.
     last: Option<Peer>,
+    /// What the newest session settled on, and on which link: that may be a later one than the link began with.
+    greeted: Option<(LinkNumber, Settled)>,
+    /// The session of the live link was replaced, and the keeper has not looked after it yet.
+    renewed: Option<Renewed>,
+}
+
+/// A new session on the link there was.
+#[derive(Debug)]
+pub(super) struct Renewed {
+    pub(super) link: LinkNumber,
+    /// Lists to look at again.
+    pub(super) lists: Vec<Method>,
 }
 
 /// The machine, and what it wants that the keeper has not done yet.
@@ -166,9 +178,35 @@ impl Kept {
     pub(super) fn opened(&self, peer: Peer, link: LinkNumber, settled: Settled) {
         let mut work = lock(&self.upkeep);
         let live = (!work.upkeep.is_closing()).then(|| (peer.clone(), link));
-        *lock(&self.current) = Current { live, last: Some(peer) };
+        let settled = {
+            let mut current = lock(&self.current);
+            (current.live, current.last, current.renewed) = (live, Some(peer), None);
+            // A session that was replaced before anyone could use it is not what there is.
+            current.greeted.take_if(|(greeted, _)| *greeted == link).map_or(settled, |(_, settled)| settled)
+        };
         self.present.send_modify(|present| present.settled = Some(settled));
         self.step(&mut work, Input::Opened { link });
+    }
+
+    /// A session opened. One that replaces another on a live link is a new server as far as anyone knows: what
+    /// the old one listed is marked at once, so that whoever lists next compares.
+    fn greeted(&self, link: LinkNumber, settled: Settled) {
+        // As in `opened`, so that either sees what the other did.
+        let _work = lock(&self.upkeep);
+        let mut current = lock(&self.current);
+        if current.live.as_ref().is_none_or(|(_, live)| *live != link) {
+            current.greeted = Some((link, settled));
+            return;
+        }
+        current.renewed = Some(Renewed { link, lists: self.reconnected() });
+        drop(current);
+        self.present.send_modify(|present| present.settled = Some(settled));
+        self.keeper.ring();
+    }
+
+    /// The session that replaced another since the last time someone looked.
+    pub(super) fn take_renewed(&self) -> Option<Renewed> {
+        lock(&self.current).renewed.take()
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -231,6 +269,9 @@ impl Kept {
         match event {
             Event::State(change) => {
                 self.feed(Input::Session { link, state: change.to, cause: change.cause.clone() });
+            }
+            Event::Opened { revision, greeting } => {
+                self.greeted(link, Settled { revision: *revision, greeting: greeting.clone() });
             }
             Event::Changed { .. } | Event::Noted(_) | Event::Logged { .. } => self.notes.put(event.clone()),
             _ => {}
@@ -395,7 +436,7 @@ impl Kept {
         self.notes.put(event);
     }
 
-    /// There is a new link: which lists to look at again.
+    /// There is a new session: which lists to look at again.
     pub(super) fn reconnected(&self) -> Vec<Method> {
         self.cache.clear();
         lock(&self.catalog).reconnected()
