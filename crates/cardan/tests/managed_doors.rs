@@ -356,3 +356,49 @@ async fn f13_a_renewed_session_is_looked_at_anew() {
     within("the close", managed.close("done")).await;
     door.close().await;
 }
+
+/// PNG-2, F12: whoever turns a probe away is there. A link whose server limits rates is kept, with what is in flight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn png_2_a_probe_that_is_turned_away_is_a_sign_of_life() {
+    for status in ["429 Too Many Requests", "405 Method Not Allowed", "413 Content Too Large"] {
+        let probes = Arc::new(AtomicUsize::new(0));
+        let (arrived, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (asked, came, went) = (Arc::clone(&probes), Arc::clone(&arrived), Arc::clone(&go));
+        let script = move |request: Request| {
+            let (probes, arrived, go) = (Arc::clone(&asked), Arc::clone(&came), Arc::clone(&went));
+            async move {
+                match (request.message["method"].as_str(), request.message["params"]["name"].as_str()) {
+                    (Some("ping"), _) => {
+                        probes.fetch_add(1, Ordering::SeqCst);
+                        return Answer::Status(status);
+                    }
+                    (Some("tools/call"), Some("break")) => return Answer::Break,
+                    (Some("tools/call"), Some("hang")) => {
+                        arrived.notify_one();
+                        go.notified().await;
+                    }
+                    _ => {}
+                }
+                usual(&request, "s")
+            }
+        };
+        let door = Door::open(anywhere(), script).await;
+        let managed = keep(door.address);
+        within("ready", managed.ready(PATIENCE)).await.unwrap();
+        let hanging = tokio::spawn(managed.call_tool("hang", &json!({})).unwrap().into_future());
+        within("the call to arrive", arrived.notified()).await;
+        // A second probe follows only when something was made of the first.
+        within("two probes", async {
+            while probes.load(Ordering::SeqCst) < 2 {
+                managed.call_tool("break", &json!({})).unwrap().await.unwrap_err();
+            }
+        })
+        .await;
+        go.notify_one();
+        within("the call in flight", hanging).await.unwrap().unwrap();
+        let told = told(managed.transitions());
+        assert!(!told.iter().any(|to| to == "disconnected"), "{status}: {told:?}");
+        within("the close", managed.close("done")).await;
+        door.close().await;
+    }
+}

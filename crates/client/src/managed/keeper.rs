@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::method::Method;
 use cardan_proto::model::{
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -337,12 +338,23 @@ enum Verdict {
 fn verdict(outcome: Outcome, bound: Duration) -> Verdict {
     match outcome {
         Outcome::TimedOut { seen_bytes: 0, .. } => Verdict::Gone(Cause::Silent(bound)),
+        Outcome::Lost { cause: Cause::Http(failure), delivery: Delivery::NotSent }
+            if turns_away(&failure) =>
+        {
+            Verdict::Lives
+        }
         Outcome::Lost { cause, .. } => Verdict::Gone(cause),
         Outcome::Done(_) | Outcome::Fault(_) | Outcome::Violated(_) | Outcome::TimedOut { .. } => {
             Verdict::Lives
         }
         _ => Verdict::NotAsked,
     }
+}
+
+/// Whether a status was said by someone who is there and would let in other calls: a limit on rates, a proxy.
+/// Where authorization is wanted, a new link asks for it.
+fn turns_away(failure: &HttpFailure) -> bool {
+    matches!(failure, HttpFailure::Status { .. }) && !failure.is_auth()
 }
 
 #[cfg(test)]
@@ -360,5 +372,28 @@ mod tests {
         let cause = Cause::ClosedByPeer;
         let lost = Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent };
         assert_eq!(verdict(lost, bound), Verdict::Gone(cause));
+    }
+
+    /// PNG-2: a status that turns a probe away is an answer too, unless a new link would fare better.
+    #[test]
+    fn png_2_a_status_that_turns_away_is_a_sign_of_life() {
+        let bound = Duration::from_secs(10);
+        let said = |status: u16| status.try_into().expect("a status of three digits");
+        let turned_away = |status: u16| {
+            let (excerpt, hints) = (Box::default(), Default::default());
+            HttpFailure::Status { status: said(status), excerpt, hints }
+        };
+        let lost = |failure: HttpFailure, delivery| {
+            let cause = Cause::Http(Box::new(failure));
+            verdict(Outcome::Lost { cause, delivery }, bound)
+        };
+        for status in [405, 407, 413, 429] {
+            assert_eq!(lost(turned_away(status), Delivery::NotSent), Verdict::Lives, "{status}");
+        }
+        let gone = |verdict| matches!(verdict, Verdict::Gone(_));
+        assert!(gone(lost(turned_away(401), Delivery::NotSent)));
+        assert!(gone(lost(turned_away(502), Delivery::Unknown)));
+        assert!(gone(lost(HttpFailure::SessionGone { status: said(404) }, Delivery::NotSent)));
+        assert!(gone(lost(HttpFailure::Connect("nobody".into()), Delivery::NotSent)));
     }
 }
