@@ -5,11 +5,13 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cardan::client::{CallError, Client, Managed, Watcher, way};
+use cardan::proto::era::{Era, Revision};
+use cardan::proto::jsonrpc::fault::code;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{Cause, Change, Event, Interest};
 use cardan::proto::upkeep::condition::{Condition, Transition};
@@ -142,11 +144,54 @@ fn usual(request: &Request, session: &str) -> Answer {
     }
 }
 
+fn refusal(call: &Value, code: i64, data: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": call["id"], "error": { "code": code, "message": "no", "data": data } })
+}
+
+/// What a modern server does with everything that is not of interest.
+fn modern(request: &Request) -> Answer {
+    let (message, versions) = (&request.message, json!([Revision::LATEST_MODERN.date()]));
+    match message["method"].as_str() {
+        Some("server/discover") => {
+            let result = json!({
+                "resultType": "complete", "supportedVersions": versions, "capabilities": { "tools": {} },
+            });
+            Answer::Json(reply(message, result))
+        }
+        Some("tools/call") => {
+            Answer::Json(reply(message, json!({ "resultType": "complete", "content": [] })))
+        }
+        Some("initialize") => {
+            let data = json!({ "supported": versions, "requested": message["params"]["protocolVersion"] });
+            Answer::Json(refusal(message, code::UNSUPPORTED_VERSION, data))
+        }
+        Some(_) if message.get("id").is_some() => {
+            Answer::Json(refusal(message, code::METHOD_NOT_FOUND, Value::Null))
+        }
+        Some(_) => Answer::Status("202 Accepted"),
+        None => Answer::Status("405 Method Not Allowed"),
+    }
+}
+
+/// What a legacy server does, that knows no other era.
+fn legacy(request: &Request) -> Answer {
+    match request.message["method"].as_str() {
+        Some("server/discover") => {
+            Answer::Json(refusal(&request.message, code::METHOD_NOT_FOUND, Value::Null))
+        }
+        _ => usual(request, "s"),
+    }
+}
+
 fn anywhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
 fn keep(address: SocketAddr) -> Managed {
+    keep_in(EraChoice::Legacy, address)
+}
+
+fn keep_in(era: EraChoice, address: SocketAddr) -> Managed {
     let http = Http::new(&format!("http://{address}/mcp")).unwrap();
     let way = way(move || std::future::ready(http.link()));
     let short = Duration::from_millis(20);
@@ -156,7 +201,7 @@ fn keep(address: SocketAddr) -> Managed {
         probe: Probe { every: None, ..Policy::REMOTE.probe },
         ..Policy::REMOTE
     };
-    Managed::start(Client::builder("tests", "0").era(EraChoice::Legacy), way, policy)
+    Managed::start(Client::builder("tests", "0").era(era), way, policy)
 }
 
 async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
@@ -401,4 +446,49 @@ async fn png_2_a_probe_that_is_turned_away_is_a_sign_of_life() {
         within("the close", managed.close("done")).await;
         door.close().await;
     }
+}
+
+/// F13, VER-18: a legacy server is replaced by a modern one. Its session is not replaced by a handshake then, but calls
+/// flow over the link all the same, and it is looked after as its new era wants.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_server_that_turns_modern_serves_calls_over_its_link() {
+    let turned = Arc::new(AtomicBool::new(false));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (is_modern, seen) = (Arc::clone(&turned), Arc::clone(&asked));
+    let script = move |request: Request| {
+        let (is_modern, seen) = (is_modern.load(Ordering::SeqCst), Arc::clone(&seen));
+        async move {
+            if !is_modern {
+                return legacy(&request);
+            }
+            if request.session.is_some() {
+                return Answer::Status("404 Not Found");
+            }
+            let method = request.message["method"].as_str().unwrap_or_default().to_owned();
+            seen.lock().unwrap().push(method);
+            if request.message["params"]["name"] == "break" { Answer::Break } else { modern(&request) }
+        }
+    };
+    let door = Door::open(anywhere(), script).await;
+    let managed = keep_in(EraChoice::Auto, door.address);
+    let settled = within("ready", managed.ready(PATIENCE)).await.unwrap();
+    assert_eq!(settled.revision.era(), Era::Legacy);
+    turned.store(true, Ordering::SeqCst);
+    within("the call that finds out", managed.call_tool("a", &json!({})).unwrap()).await.unwrap();
+    within("a later call", managed.call_tool("b", &json!({})).unwrap()).await.unwrap();
+    assert_eq!(managed.settled().unwrap().revision.era(), Era::Modern);
+    // What breaks casts doubt on the link.
+    within("the call that breaks", managed.call_tool("break", &json!({})).unwrap()).await.unwrap_err();
+    let discovered = || asked.lock().unwrap().iter().filter(|method| *method == "server/discover").count();
+    within("the probe", async {
+        while discovered() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(!asked.lock().unwrap().iter().any(|method| method == "ping"), "there is no such method");
+    let told = told(managed.transitions());
+    assert!(!told.iter().any(|to| to == "disconnected"), "the link is well: {told:?}");
+    within("the close", managed.close("done")).await;
+    door.close().await;
 }

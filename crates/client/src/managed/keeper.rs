@@ -148,7 +148,10 @@ impl Keeper {
         let probe = &self.kept.policy.probe;
         let bound = if self.kept.may_be_at_work() { probe.busy_within } else { probe.within };
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
-        let method = ping(client.settled().revision.era());
+        // The session may have been replaced by one of another era since the link was made.
+        let settled = self.kept.present().borrow().settled.clone();
+        let revision = settled.map_or(client.settled().revision, |settled| settled.revision);
+        let method = ping(revision.era());
         let handle = client.peer().call(method, None, options);
         self.probe = Some(Probing { link, bound, tries, handle });
     }

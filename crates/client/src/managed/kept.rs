@@ -240,9 +240,10 @@ impl Kept {
     }
 
     fn tell(&self, transition: Transition) {
-        // A new handshake on the same link is worth waiting for there.
-        let stays = transition.to.is_up() || transition.to == Condition::Session(State::Initializing);
-        if !stays {
+        // A new handshake on the same link is worth waiting for there, and so is the probe of a server that refused
+        // it as one of the other era.
+        let opens = matches!(transition.to, Condition::Session(State::Initializing | State::Probing));
+        if !opens && !transition.to.is_up() {
             lock(&self.current).live = None;
         }
         if let Some(cause) = &transition.cause {

@@ -315,6 +315,10 @@ impl World {
                 // The link is well, and a new handshake replaces the session.
                 let wait = millis(self.rng.below(20_000));
                 self.later(wait, Task::Show(State::Initializing, None));
+                if self.rng.percent(30) {
+                    // The server turned modern, and refuses the handshake.
+                    self.later(wait + millis(20), Task::Show(State::Probing, None));
+                }
                 self.later(wait + millis(40), Task::Show(State::Ready, None));
             }
             Mood::Well => self.live_on(),
