@@ -222,10 +222,14 @@ impl Kept {
     fn step(&self, work: &mut Work, input: Input) {
         let now = self.now();
         let answered = matches!(input, Input::Probed { trouble: None, .. });
+        let mut transitions = Vec::new();
         work.upkeep.handle(now, input);
         while let Some(output) = work.upkeep.poll() {
             match output {
-                Output::Transition(transition) => self.tell(transition),
+                Output::Transition(transition) => {
+                    self.take_in(&transition);
+                    transitions.push(transition);
+                }
                 other => work.to_do.push_back(other),
             }
         }
@@ -236,10 +240,14 @@ impl Kept {
             (present.condition, present.closing) = (condition, closing);
             news
         });
+        // Who is told of a transition and looks finds things as they were told.
+        for transition in transitions {
+            self.transitions.put(transition);
+        }
         self.keeper.ring();
     }
 
-    fn tell(&self, transition: Transition) {
+    fn take_in(&self, transition: &Transition) {
         // A new handshake on the same link is worth waiting for there, and so is the probe of a server that refused
         // it as one of the other era.
         let opens = matches!(transition.to, Condition::Session(State::Initializing | State::Probing));
@@ -249,7 +257,6 @@ impl Kept {
         if let Some(cause) = &transition.cause {
             self.present.send_modify(|present| present.cause = Some(cause.clone()));
         }
-        self.transitions.put(transition);
     }
 
     /// What the keeper is to do.
