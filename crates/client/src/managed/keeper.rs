@@ -150,7 +150,7 @@ impl Keeper {
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
         // The session may have been replaced by one of another era since the link was made.
         let settled = self.kept.present().borrow().settled.clone();
-        let revision = settled.map_or(client.settled().revision, |settled| settled.revision);
+        let revision = settled.map_or_else(|| client.settled().revision, |settled| settled.revision);
         let method = ping(revision.era());
         let handle = client.peer().call(method, None, options);
         self.probe = Some(Probing { link, bound, tries, handle });
