@@ -17,6 +17,7 @@ pub mod gateway;
 pub mod json;
 mod keys;
 pub mod load;
+pub mod policy;
 pub mod problem;
 pub mod read;
 pub mod resolve;

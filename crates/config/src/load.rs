@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use cardan_proto::secret::Secret;
 
 use crate::gateway::Gateway;
+use crate::policy::Policy;
 use crate::problem::{Problem, Scene};
 use crate::read::{File, Input};
 use crate::resolve::input_variable;
@@ -49,6 +50,8 @@ pub struct Config {
     pub inputs: Vec<Input>,
     /// How many servers are shown as one.
     pub gateway: Gateway,
+    /// Who may see and use what: what every file says holds, so that none loosens another.
+    pub policies: Vec<Policy>,
 }
 
 /// A file that was read.
@@ -185,6 +188,9 @@ impl Config {
         self.problems.extend(file.problems.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
+        if file.policy != Policy::default() {
+            self.policies.push(file.policy.clone());
+        }
         for input in &file.inputs {
             if !self.inputs.iter().any(|known| known.id == input.id) {
                 self.inputs.push(input.clone());

@@ -229,8 +229,8 @@ fn toml_file() -> impl Strategy<Value = String> {
         Just("[servers.a.env]\nA = \"1\"\n\n"),
         Just("[servers.b]\nurl = '''\nhttps://x\n[servers.new]'''\n"),
         Just("[gateway]\n"),
-        Just("[[policy.more]]\nx = { y = 1, z = [1,\n 2] }\n"),
-        Just("\n\n[policy]\nx = 1"),
+        Just("[[inputs.more]]\nx = { y = 1, z = [1,\n 2] }\n"),
+        Just("\n\n[policy.x]\ntools = {}"),
     ];
     prop::collection::vec(line, 0..5).prop_map(|lines| lines.concat())
 }

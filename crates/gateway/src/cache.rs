@@ -101,10 +101,7 @@ impl CatalogCache {
     /// Where this user keeps such things: `$XDG_CACHE_HOME/cardan/catalogs` or `~/.cache/cardan/catalogs`.
     #[must_use]
     pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let set = |name| variable(name).filter(|value| Path::new(value).is_absolute());
-        let base = set("XDG_CACHE_HOME").map(PathBuf::from);
-        let base = base.or_else(|| Some(Path::new(&set("HOME")?).join(".cache")))?;
-        Some(Self::new(base.join("cardan").join("catalogs")))
+        folder(variable, "catalogs").map(Self::new)
     }
 
     /// What is kept under a digest. Nothing: never told, or not readable any more.
@@ -121,16 +118,7 @@ impl CatalogCache {
     /// Keeps a catalog in place of what was there.
     pub fn save(&self, digest: &str, kept: &Kept) -> io::Result<()> {
         let path = self.path(digest).ok_or_else(|| io::Error::other("a digest is hexadecimal"))?;
-        make_private(&self.dir)?;
-        let unique = getrandom::u64().map_err(io::Error::other)?;
-        let draft = self.dir.join(format!("{digest}.{unique:016x}.draft"));
-        let written = write_private(&draft, &serde_json::to_vec(kept)?);
-        let done = written.and_then(|()| fs::rename(&draft, path));
-        if done.is_err() {
-            // What is left of it helps nobody; the error that matters is the first.
-            let _ = fs::remove_file(&draft);
-        }
-        done
+        replace(&self.dir, &path, &serde_json::to_vec(kept)?)
     }
 
     /// Forgets what is kept under a digest.
@@ -154,9 +142,34 @@ impl CatalogCache {
 
     /// The digest comes from us; that it is a plain name is checked all the same, because it becomes a path.
     fn path(&self, digest: &str) -> Option<PathBuf> {
-        let plain = !digest.is_empty() && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        plain.then(|| self.dir.join(format!("{digest}.json")))
+        place(&self.dir, digest)
     }
+}
+
+/// Where this user keeps such things.
+pub(crate) fn folder(variable: impl Fn(&str) -> Option<String>, name: &str) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|value| Path::new(value).is_absolute());
+    let base = set("XDG_CACHE_HOME").map(PathBuf::from);
+    let base = base.or_else(|| Some(Path::new(&set("HOME")?).join(".cache")))?;
+    Some(base.join("cardan").join(name))
+}
+
+pub(crate) fn place(dir: &Path, digest: &str) -> Option<PathBuf> {
+    let plain = !digest.is_empty() && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    plain.then(|| dir.join(format!("{digest}.json")))
+}
+
+/// Puts a file in the place of what was there, whole or not at all, for its owner alone.
+pub(crate) fn replace(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    make_private(dir)?;
+    let unique = getrandom::u64().map_err(io::Error::other)?;
+    let draft = path.with_extension(format!("{unique:016x}.draft"));
+    let done = write_private(&draft, bytes).and_then(|()| fs::rename(&draft, path));
+    if done.is_err() {
+        // What is left of it helps nobody; the error that matters is the first.
+        let _ = fs::remove_file(&draft);
+    }
+    done
 }
 
 /// Tools tell what their owner works on: nobody else reads them.

@@ -9,11 +9,12 @@ use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::START_MAX;
 use cardan_proto::secret::Redactor;
-use cardan_proto::upkeep::policy::Policy;
+use cardan_proto::upkeep::policy::Policy as Upkeep;
 use cardan_transport::stderr::OnLine;
 
 use crate::fleet::{Credentials, Making, Spec};
 use crate::merge::Naming;
+use crate::policy::Policy;
 use crate::reach::{ReachError, way_to};
 use crate::rules::{Pattern, RuleSet, Rules};
 
@@ -43,6 +44,12 @@ pub fn naming(config: &Config) -> Naming {
         Some(gateway::Naming::Priority) => Naming::Priority(separator),
         Some(gateway::Naming::Prefix) | None => Naming::Prefix(separator),
     }
+}
+
+/// Who may see and use what, as a configuration says.
+#[must_use]
+pub fn policy(config: &Config) -> Policy {
+    Policy::of(&config.policies)
 }
 
 /// Does something with what this process expands text with: its variables, its user, the folder of its project.
@@ -134,8 +141,8 @@ pub fn making(
         connector = connector.dialect(dialect);
     }
     let policy = match &server.way {
-        Way::Command(_) => Policy::CHILD,
-        _ => Policy::REMOTE,
+        Way::Command(_) => Upkeep::CHILD,
+        _ => Upkeep::REMOTE,
     };
     Ok(Making { connector, way, policy })
 }

@@ -27,7 +27,15 @@ impl Naming {
     /// What stands between server and name, unless told otherwise. One that models' interfaces accept.
     pub const SEPARATOR: &'static str = "__";
 
-    fn full(separator: &str, server: &str, name: &str) -> Box<str> {
+    /// What stands between server and name; where names have no prefix, what would.
+    pub(crate) fn separator(&self) -> &str {
+        match self {
+            Self::Prefix(separator) | Self::Priority(separator) => separator,
+            Self::Never => Self::SEPARATOR,
+        }
+    }
+
+    pub(crate) fn full(separator: &str, server: &str, name: &str) -> Box<str> {
         let mut full = Self::before(separator, server);
         full.push_str(name);
         full.into()
@@ -190,6 +198,20 @@ impl Merged {
     #[must_use]
     pub fn find(&self, kind: Kind, key: &str) -> Option<&Shown> {
         self.routes[kind as usize].get(key).map(|at| &self.lists[kind as usize][*at])
+    }
+
+    /// The same without what is not to be kept. All names stay what they are: none that is hidden becomes free for others.
+    #[must_use]
+    pub(crate) fn only(&self, keep: impl Fn(Kind, &Shown) -> bool) -> Self {
+        let mut left = Self { collisions: self.collisions.clone(), ..Self::default() };
+        for kind in Kind::ALL {
+            let (list, routes) = (&mut left.lists[kind as usize], &mut left.routes[kind as usize]);
+            for shown in self.list(kind).iter().filter(|shown| keep(kind, shown)) {
+                routes.insert(shown.key.clone(), list.len());
+                list.push(shown.clone());
+            }
+        }
+        left
     }
 
     fn add(&mut self, kind: Kind, at: usize, sources: &[Source<'_>], entry: &Entry, naming: &Naming) {

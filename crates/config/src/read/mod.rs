@@ -12,6 +12,7 @@ use cardan_proto::limits::config::FILE_BYTES;
 use crate::closest::closest;
 use crate::file::read_plain;
 use crate::gateway::Gateway;
+use crate::policy::Policy;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
 use crate::tool::{Format, OF_PROJECTS, Tool};
@@ -40,6 +41,8 @@ pub struct File {
     pub defaults: Settings,
     /// Ours: how many servers are shown as one.
     pub gateway: Gateway,
+    /// Ours: who may see and use what.
+    pub policy: Policy,
     root: Node,
     text: String,
 }
@@ -110,6 +113,7 @@ impl File {
             imports: Vec::new(),
             defaults: Settings::default(),
             gateway: Gateway::default(),
+            policy: Policy::default(),
             root,
             text: text.to_owned(),
         };
@@ -117,7 +121,7 @@ impl File {
         Ok(file)
     }
 
-    /// A table that another part of the program reads: `policy`.
+    /// A table by its name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&Node> {
         self.root.member(name)
@@ -251,6 +255,11 @@ impl File {
         if let Some(table) = root.member("gateway") {
             let (gateway, problems) = Gateway::read(scene, table);
             self.gateway = gateway;
+            self.problems.extend(problems);
+        }
+        if let Some(table) = root.member("policy") {
+            let (policy, problems) = Policy::read(scene, table);
+            self.policy = policy;
             self.problems.extend(problems);
         }
         if let Some(defaults) = root.member("defaults") {

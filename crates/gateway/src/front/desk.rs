@@ -17,6 +17,7 @@ use cardan_runtime::service::{Handler, Host as _, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::gated::Gated;
 use super::own::Own;
 use super::relays::{self, Reached, sleeps};
 use super::view::{Purpose, Scope, View};
@@ -39,6 +40,8 @@ pub(super) struct Station {
     /// The log level that it asked for, for servers that it calls later.
     level: Mutex<Option<LogLevel>>,
     own: Own,
+    /// What the policy leaves of that.
+    gated: Gated,
     /// What it was told of last, if only by the notes that followed.
     told: Mutex<Arc<View>>,
 }
@@ -62,16 +65,18 @@ struct Seat {
 
 impl Desk {
     pub(super) fn new(front: Arc<Inner>, principal: Option<Arc<str>>) -> Self {
-        let told = Mutex::new(front.current());
-        Self(Arc::new(Station {
+        let station = Station {
             front,
             principal,
             client: OnceLock::new(),
             seats: Mutex::default(),
             level: Mutex::default(),
             own: Own::default(),
-            told,
-        }))
+            gated: Gated::default(),
+            told: Mutex::default(),
+        };
+        *lock(&station.told) = station.gated(station.front.current());
+        Self(Arc::new(station))
     }
 }
 
@@ -122,15 +127,27 @@ impl Station {
     }
 
     /// What is offered to this client.
-    fn view(&self) -> Arc<View> {
-        self.own.view(self.front.view())
+    pub(super) fn view(&self) -> Arc<View> {
+        self.gated(self.front.view())
+    }
+
+    /// What is offered to this client and its principal, where all others are offered `common`.
+    fn gated(&self, common: Arc<View>) -> Arc<View> {
+        let of = self.own.view(Arc::clone(&common));
+        let gates = if Arc::ptr_eq(&of, &common) { &self.front.gated } else { &self.gated };
+        let house = &self.front.house;
+        let (policy, naming) = (Arc::clone(&lock(&house.policy)), lock(&house.naming).clone());
+        gates.view(of, policy.gate(self.principal.as_deref()), naming.separator())
     }
 
     /// Where a name leads.
     async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
         match self.view().find(kind, key) {
             Some(found) => Ok(Some(found)),
-            None => self.front.find(kind, key).await,
+            None => {
+                self.front.sought(kind, key).await?;
+                Ok(self.view().find(kind, key))
+            }
         }
     }
 
@@ -155,7 +172,7 @@ impl Station {
     pub(super) fn tell(&self) {
         let Some(client) = self.client.get() else { return };
         let mut told = lock(&self.told);
-        let now = self.own.view(self.front.current());
+        let now = self.gated(self.front.current());
         for change in now.changes_since(&told) {
             client.peer.change(change);
         }

@@ -13,6 +13,7 @@
 //! * A server that cannot be reached fails its own calls, and says why.
 
 mod desk;
+mod gated;
 mod greeting;
 mod listen;
 mod lists;
@@ -42,12 +43,14 @@ use tokio::time::Instant;
 
 pub use self::desk::Desk;
 use self::desk::Station;
+use self::gated::Gated;
 use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
 use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
+use crate::policy::Policy;
 use crate::relay::{self, Lend, Names};
 
 /// How a front is run.
@@ -55,6 +58,8 @@ use crate::relay::{self, Lend, Names};
 pub struct Options {
     /// How names of several servers are kept apart.
     pub naming: Naming,
+    /// Who may see and use what.
+    pub policy: Policy,
     /// How long the first lists wait for servers that are starting.
     pub window: Duration,
     /// Entries on a page of a list.
@@ -73,6 +78,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             naming: Naming::Prefix(Naming::SEPARATOR.into()),
+            policy: Policy::default(),
             window: WINDOW,
             page_entries: 1000,  // not every client turns pages
             page_bytes: 2 << 20, // but a page is one message
@@ -102,6 +108,7 @@ struct House {
     relays: Relays,
     options: Options,
     naming: Mutex<Naming>,
+    policy: Mutex<Arc<Policy>>,
     opened: Instant,
     /// The fronts of single servers that someone holds.
     alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
@@ -111,6 +118,7 @@ struct Inner {
     house: Arc<House>,
     scope: Scope,
     view: Mutex<Arc<View>>,
+    gated: Gated,
     configs: Editions<Arc<Config>>,
     changes: broadcast::Sender<Change>,
     links: Mutex<Vec<Peer>>,
@@ -126,7 +134,9 @@ impl Front {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
         let relays = Relays::new(fleet.clone(), relay, options.lend);
         let naming = Mutex::new(options.naming.clone());
-        let house = House { fleet, relays, options, naming, opened: Instant::now(), alone: Mutex::default() };
+        let policy = Mutex::new(Arc::new(options.policy.clone()));
+        let (opened, alone) = (Instant::now(), Mutex::default());
+        let house = House { fleet, relays, options, naming, policy, opened, alone };
         Self::of(Arc::new(house), Scope::All)
     }
 
@@ -151,6 +161,7 @@ impl Front {
             house,
             scope,
             view: Mutex::new(Arc::new(view)),
+            gated: Gated::default(),
             configs: Editions::new(config),
             changes: broadcast::Sender::new(CHANGES),
             links: Mutex::default(),
@@ -173,6 +184,22 @@ impl Front {
     pub fn rename(&self, naming: Naming) {
         *lock(&self.0.house.naming) = naming;
         self.0.view();
+    }
+
+    /// Others may see and use something from now on. Clients are told.
+    pub fn protect(&self, policy: Policy) {
+        let house = &self.0.house;
+        {
+            let mut now = lock(&house.policy);
+            if **now == policy {
+                return;
+            }
+            *now = Arc::new(policy);
+        }
+        let alone: Vec<_> = lock(&house.alone).values().filter_map(Weak::upgrade).collect();
+        for front in alone.iter().chain([&self.0]) {
+            front.all_changed();
+        }
     }
 
     /// Names that two servers want.
@@ -264,6 +291,17 @@ impl Inner {
         next
     }
 
+    /// What is offered may be another for each principal, so everyone looks again.
+    fn all_changed(&self) {
+        for change in [Change::Tools, Change::Prompts, Change::Resources] {
+            // Nobody listening is fine.
+            let _ = self.changes.send(change);
+        }
+        for station in self.stations() {
+            station.tell();
+        }
+    }
+
     /// What was offered when someone looked last.
     fn current(&self) -> Arc<View> {
         Arc::clone(&lock(&self.view))
@@ -294,11 +332,11 @@ impl Inner {
         }
     }
 
-    /// Where a name leads. A server of which nothing is known yet may have it, so it is waited for.
-    async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
+    /// Waits until it is known where a name leads: a server of which nothing is known yet may have it.
+    async fn sought(&self, kind: Kind, key: &str) -> Result<(), Fault> {
         self.settled().await;
-        if let Some(found) = self.view().find(kind, key) {
-            return Ok(Some(found));
+        if self.view().find(kind, key).is_some() {
+            return Ok(());
         }
         let unknown = self.scope.upstreams(&self.house.fleet);
         let mut unknown = unknown.iter().filter(|upstream| upstream.catalog().is_none());
@@ -312,7 +350,7 @@ impl Inner {
             // Whose it may be is not known, so it is not waited for longer than for any that was lost.
             (Scope::All, _) => self.house.fleet.settle(GRACE).await,
         }
-        Ok(self.view().find(kind, key))
+        Ok(())
     }
 
     /// Waits until it is known what a server offers.

@@ -11,6 +11,7 @@ use cardan_proto::session::event::Change;
 use crate::catalog::{Catalog, Kind};
 use crate::fleet::{Fleet, Upstream};
 use crate::merge::{Merged, Naming, Shown, Source};
+use crate::policy::Gate;
 use crate::rules::RuleSet;
 
 /// Which servers are shown.
@@ -78,6 +79,8 @@ pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
     pub(super) naming: Option<Naming>,
+    /// What was left out, and would be if it were not listed.
+    gate: Arc<Gate>,
     /// The templates that are shown, in order, with the server of each.
     templates: Vec<(UriTemplate, usize)>,
     /// Of the tools that mirror something; made when it is first asked for.
@@ -98,9 +101,26 @@ impl View {
             .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
             .collect();
         let merged = Merged::of(&sources, &naming);
+        Self::made(known, merged, Some(naming), Arc::default())
+    }
+
+    /// What is left of it behind a gate. Rules name tools with `separator` behind the server.
+    pub(super) fn behind(&self, gate: &Arc<Gate>, separator: &str) -> Self {
+        let merged = self.merged.only(|kind, shown| {
+            let known = &self.known[shown.route.source];
+            let plain = known.rules.of(kind).name(&shown.route.key);
+            match kind.is_named() {
+                true => gate.allows(kind, &Naming::full(separator, known.upstream.name(), plain)),
+                false => gate.allows(kind, &shown.key),
+            }
+        });
+        Self::made(self.known.clone(), merged, self.naming.clone(), Arc::clone(gate))
+    }
+
+    fn made(known: Vec<Known>, merged: Merged, naming: Option<Naming>, gate: Arc<Gate>) -> Self {
         let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
         let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
-        Self { known, merged, naming: Some(naming), templates, mirrors: OnceLock::new() }
+        Self { known, merged, naming, gate, templates, mirrors: OnceLock::new() }
     }
 
     /// Is it made of these, and under such names?
@@ -141,7 +161,8 @@ impl View {
                 Purpose::Listen => resources.is_some_and(|cap| cap.subscribe),
             }
         };
-        let shown = |at: &usize| self.known[*at].rules.of(Kind::Resources).show(uri);
+        let allowed = self.gate.allows(Kind::Resources, uri);
+        let shown = |at: &usize| allowed && self.known[*at].rules.of(Kind::Resources).show(uri);
         let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
         let places: Vec<usize> = match listed {
             Some(at) => vec![at],

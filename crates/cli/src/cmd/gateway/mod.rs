@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cardan_endpoint::{Options, Sites};
 use cardan_gateway::cache::CatalogCache;
-use cardan_gateway::configured::naming;
+use cardan_gateway::configured::{naming, policy};
 use cardan_gateway::fleet::{self, Fleet};
 use cardan_gateway::front::{self, Front};
 use cardan_gateway::relay::Lend;
@@ -80,6 +80,7 @@ impl Gateway {
         let options = front::Options {
             naming: naming(follow.config()),
             lend: Lend::Modern,
+            policy: policy(follow.config()),
             limits: limits.clone(),
             ..front::Options::default()
         };
@@ -87,6 +88,7 @@ impl Gateway {
         let (every, named) = (Limits::DEFAULT.config_poll_interval, front.clone());
         let following = Following::start(fleet, follow, every, move |config| {
             named.rename(naming(config));
+            named.protect(policy(config));
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following);

@@ -1,0 +1,126 @@
+//! What a principal may not use is not there for it: in no list, and for no call.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod fronting;
+mod relaying;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cardan_client::{CallError, Client};
+use cardan_config::File;
+use cardan_gateway::front::Front;
+use cardan_gateway::policy::Policy;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::event::{Change, Interest};
+use cardan_runtime::driver::Driver;
+use cardan_runtime::memory;
+use cardan_runtime::service::Host as _;
+use fronting::{Stage, front, server, spec};
+use relaying::{answering, choice, soon, text};
+use serde_json::json;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+fn policy(text: &str) -> Policy {
+    Policy::of(&[File::parse(Path::new("cardan.toml"), text, None).unwrap().policy])
+}
+
+fn two() -> Front {
+    let spec = |name| spec(name, &server(name, Era::Modern, &Stage::default())).0;
+    front(vec![spec("one"), spec("two")])
+}
+
+/// A client of this era, on behalf of a principal.
+async fn on_behalf(front: &Front, who: &str, era: Era) -> Client {
+    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+    let principal: Arc<str> = who.into();
+    let config = Arc::clone(front.config(Some(&principal)));
+    let (driver, peer) = Driver::new(theirs, front.service(Some(&principal)), config);
+    front.joined(peer, Some(&principal));
+    tokio::spawn(driver);
+    answering(who).era(choice(era)).connect_link(ours).await.unwrap()
+}
+
+async fn tools(client: &Client) -> Vec<String> {
+    client.all_tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect()
+}
+
+fn refused<T: std::fmt::Debug>(called: Result<T, CallError>) -> Fault {
+    match called {
+        Err(CallError::Fault(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// T15: a hidden tool that is called anyway is refused exactly as one that does not exist, at all servers and at one alone, in
+/// either era; the same rule shows it to someone else.
+#[tokio::test]
+async fn t15_what_is_hidden_cannot_be_called() {
+    let front = two();
+    front.protect(policy("[policy.ada]\ntools = { deny = ['one__who'] }\n"));
+    let alone = front.alone("one").unwrap();
+    for era in ERAS {
+        for (front, name) in [(&front, "one__who"), (&alone, "who")] {
+            let (ada, bob) = (on_behalf(front, "ada", era).await, on_behalf(front, "bob", era).await);
+            let (hers, his) = (tools(&ada).await, tools(&bob).await);
+            assert!(!hers.iter().any(|tool| tool == name), "{era:?} {hers:?}");
+            assert_eq!(hers.len() + 1, his.len(), "{era:?}");
+            let hidden = refused(ada.call_tool(name, &json!({})).unwrap().await);
+            let absent = refused(ada.call_tool("absent", &json!({})).unwrap().await);
+            assert_eq!(hidden.message.replace(name, "absent"), absent.message, "{era:?}");
+            assert_eq!((hidden.code, hidden.data), (absent.code, absent.data), "{era:?}");
+            assert_eq!(text(&bob, name, json!({})).await, "one", "{era:?}");
+        }
+    }
+    front.end("done").await;
+}
+
+/// T15: the same for prompts and their completion, and for resources, those included that no list has.
+#[tokio::test]
+async fn t15_prompts_and_resources_are_gated_alike() {
+    let front = two();
+    front.protect(policy(
+        "[policy.'*']\nprompts = { allow = ['two__*'] }\nresources = { deny = ['one://a', 'one://t/s*'] }\n",
+    ));
+    for era in ERAS {
+        let client = on_behalf(&front, "ada", era).await;
+        let prompts: Vec<_> =
+            client.all_prompts().await.unwrap().iter().map(|one| one.name.clone()).collect();
+        assert_eq!(prompts, ["two__greet"], "{era:?}");
+        let params =
+            serde_json::from_value(json!({"name": "one__greet", "arguments": {"whom": "x"}})).unwrap();
+        refused(client.prompt(&params).await);
+        let resources: Vec<_> =
+            client.all_resources().await.unwrap().iter().map(|one| one.uri.clone()).collect();
+        assert_eq!(resources, ["two://a"], "{era:?}");
+        for hidden in ["one://a", "one://t/secret"] {
+            let fault = refused(client.read(hidden).await);
+            assert!(fault.is_resource_not_found(), "{era:?} {fault:?}");
+        }
+        assert_eq!(json!(client.read("one://t/open").await.unwrap())["contents"][0]["text"], "one open");
+    }
+    front.end("done").await;
+}
+
+/// A name that is hidden from someone is free for nobody else, and whoever may use less than before is told.
+#[tokio::test]
+async fn a_change_of_policy_is_told() {
+    let front = two();
+    for era in ERAS {
+        front.protect(Policy::default());
+        let client = on_behalf(&front, "ada", era).await;
+        let mut listen = client.listen(Interest { tools: true, ..Interest::default() });
+        soon("ready", listen.ready()).await.unwrap();
+        let before = tools(&client).await;
+        front.protect(policy("[policy.ada]\ntools = { allow = ['two__*'] }\n"));
+        assert_eq!(soon("a change", listen.next()).await, Some(Change::Tools), "{era:?}");
+        let after = tools(&client).await;
+        let left: Vec<_> = before.into_iter().filter(|name| name.starts_with("two__")).collect();
+        assert_eq!(after, left, "{era:?}");
+    }
+    front.end("done").await;
+}
