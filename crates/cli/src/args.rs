@@ -11,6 +11,7 @@ use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::config::args::ConfigArgs;
+use crate::cmd::pin::PinArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::output::Form;
 
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Start the configured servers and show how each stands
     Servers(ServersArgs),
+    /// Show and approve tools that have changed since they were first seen
+    Pin(PinArgs),
 }
 
 impl Command {
@@ -77,7 +80,7 @@ impl Command {
             Self::Info(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
-            Self::Demo(_) | Self::Serve(_) | Self::Bridge(_) => return Form::Text,
+            Self::Demo(_) | Self::Pin(_) | Self::Serve(_) | Self::Bridge(_) => return Form::Text,
         };
         options.form()
     }

@@ -11,6 +11,19 @@ pub struct Gateway {
     pub naming: Option<Naming>,
     /// What stands between the name of a server and that of its tool.
     pub separator: Option<String>,
+    /// What becomes of a tool that has changed since it was first seen.
+    pub pin: Option<Pin>,
+}
+
+/// What becomes of a tool that has changed since it was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pin {
+    /// Nothing.
+    Off,
+    /// It is told.
+    Warn,
+    /// It is held back until it is approved.
+    Block,
 }
 
 /// How names of several servers are kept apart.
@@ -24,7 +37,8 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 2] = ["naming", "separator"];
+const KEYS: [&str; 3] = ["naming", "separator", "pin"];
+const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
 
@@ -35,6 +49,7 @@ impl Gateway {
         Self {
             naming: self.naming.or(other.naming),
             separator: self.separator.or_else(|| other.separator.clone()),
+            pin: self.pin.or(other.pin),
         }
     }
 
@@ -61,6 +76,15 @@ impl Gateway {
                     let message = "write one to eight of letters, digits, _, - and .: models' interfaces take no others";
                     problems.push(wrong(message.to_owned()));
                 }
+                ("pin", text) => {
+                    let said = PINS.iter().find(|(word, _)| Some(*word) == text).map(|(_, pin)| *pin);
+                    if said.is_none() {
+                        let accepted = choice(PINS.iter().map(|(word, _)| *word));
+                        problems.push(wrong(format!("this is none of {accepted}")));
+                    }
+                    // Whoever says something of it wants it guarded.
+                    gateway.pin = Some(said.unwrap_or(Pin::Block));
+                }
                 _ => problems.push(unknown_key(scene, entry, KEYS)),
             }
         }
@@ -86,9 +110,10 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_and_slips_are_found() {
-        let said = file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\n");
+        let said = file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\n");
         assert_eq!(said.problems, []);
-        let wanted = Gateway { naming: Some(Naming::Priority), separator: Some(".".to_owned()) };
+        let wanted =
+            Gateway { naming: Some(Naming::Priority), separator: Some(".".to_owned()), pin: Some(Pin::Off) };
         assert_eq!(said.gateway, wanted);
         for (text, told) in [
             (
@@ -97,6 +122,7 @@ mod tests {
             ),
             ("[gateway]\nseparator = \" \"\n", "`separator`: write one to eight"),
             ("[gateway]\nseperator = \"_\"\n", "did you mean `separator`?"),
+            ("[gateway]\npin = \"on\"\n", "`pin`: this is none of warn, block or off"),
             ("gateway = 1\n", "not a table"),
         ] {
             let problems = file(text).problems;
@@ -106,9 +132,10 @@ mod tests {
 
     #[test]
     fn the_nearer_file_wins() {
-        let near = Gateway { naming: Some(Naming::Never), separator: None };
-        let far = Gateway { naming: Some(Naming::Prefix), separator: Some("-".to_owned()) };
-        let both = Gateway { naming: Some(Naming::Never), separator: Some("-".to_owned()) };
+        let near = Gateway { naming: Some(Naming::Never), separator: None, pin: None };
+        let far =
+            Gateway { naming: Some(Naming::Prefix), separator: Some("-".to_owned()), pin: Some(Pin::Warn) };
+        let both = Gateway { naming: Some(Naming::Never), ..far.clone() };
         assert_eq!(near.or(&far), both);
     }
 }

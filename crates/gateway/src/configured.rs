@@ -14,6 +14,7 @@ use cardan_transport::stderr::OnLine;
 
 use crate::fleet::{Credentials, Making, Spec};
 use crate::merge::Naming;
+use crate::pin;
 use crate::policy::Policy;
 use crate::reach::{ReachError, way_to};
 use crate::rules::{Pattern, RuleSet, Rules};
@@ -50,6 +51,16 @@ pub fn naming(config: &Config) -> Naming {
 #[must_use]
 pub fn policy(config: &Config) -> Policy {
     Policy::of(&config.policies)
+}
+
+/// What becomes of tools that have changed, as a configuration says.
+#[must_use]
+pub fn pinning(config: &Config) -> pin::Mode {
+    match config.gateway.pin {
+        Some(gateway::Pin::Off) => pin::Mode::Off,
+        Some(gateway::Pin::Block) => pin::Mode::Block,
+        Some(gateway::Pin::Warn) | None => pin::Mode::Warn,
+    }
 }
 
 /// Does something with what this process expands text with: its variables, its user, the folder of its project.
@@ -95,6 +106,7 @@ pub fn spec(
         kind: server.way.kind(),
         identity: format!("{digest} {:?}", reached_by(settings)),
         digest: digest.to_string(),
+        pinned: server.digest().to_string(),
         making,
         lazy: settings.lazy.unwrap_or(false),
         idle_stop: settings.idle_stop.filter(|after| !after.is_zero()),

@@ -7,6 +7,7 @@
 //! * [`cache`]: catalogs on disk, so that tools are there before their servers are.
 //! * [`reload`]: a configuration that is followed while it is in force.
 //! * [`rules`]: what of that is shown.
+//! * [`pin`]: tools that have changed since they were approved.
 //! * [`policy`]: what of that a principal may see and use.
 //! * [`relay`]: one server behind another link, whatever era either side speaks.
 //! * [`front`]: all servers of a fleet as one, and each alone.
@@ -19,6 +20,7 @@ mod editions;
 pub mod fleet;
 pub mod front;
 pub mod merge;
+pub mod pin;
 pub mod policy;
 pub mod reach;
 pub mod relay;

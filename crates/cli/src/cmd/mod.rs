@@ -8,6 +8,7 @@ mod gateway;
 mod greeting;
 pub(crate) mod info;
 pub(crate) mod list;
+pub(crate) mod pin;
 mod pipes;
 pub(crate) mod prompt;
 pub(crate) mod read;

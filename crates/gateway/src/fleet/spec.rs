@@ -19,6 +19,8 @@ pub struct Spec {
     pub kind: &'static str,
     /// Under what its catalog is kept: whoever is reached in this way, with these credentials.
     pub digest: String,
+    /// Under what its approved tools are kept: whoever is configured in this way, whatever the credentials.
+    pub pinned: String,
     /// What makes it another connection: two specs with the same one need no restart between them.
     pub identity: String,
     /// How it is reached, or why that is not known.
@@ -58,7 +60,7 @@ impl Spec {
     ) -> Self {
         let digest = digest.into();
         let identity = digest.clone();
-        Self { kind, digest, ..Self::bare(name.into(), identity, Ok(making)) }
+        Self { kind, pinned: digest.clone(), digest, ..Self::bare(name.into(), identity, Ok(making)) }
     }
 
     /// A server that is listed only to say what is wrong with it.
@@ -73,6 +75,7 @@ impl Spec {
             name,
             kind: "?",
             digest: String::new(),
+            pinned: String::new(),
             identity,
             making,
             lazy: false,

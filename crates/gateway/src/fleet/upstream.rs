@@ -133,6 +133,11 @@ impl Upstream {
         &self.name
     }
 
+    /// Under what its approved tools are kept.
+    pub(crate) fn pinned(&self) -> &str {
+        &self.spec.pinned
+    }
+
     /// What it offers, as far as is known: from itself, or from the cache.
     #[must_use]
     pub fn catalog(&self) -> Option<Arc<Catalog>> {

@@ -133,7 +133,7 @@ impl Station {
 
     /// What is offered to this client and its principal, where all others are offered `common`.
     fn gated(&self, common: Arc<View>) -> Arc<View> {
-        let of = self.own.view(Arc::clone(&common));
+        let of = self.own.view(Arc::clone(&common), self.front.house.options.pins.as_deref());
         let gates = if Arc::ptr_eq(&of, &common) { &self.front.gated } else { &self.gated };
         let house = &self.front.house;
         let (policy, naming) = (Arc::clone(&lock(&house.policy)), lock(&house.naming).clone());
@@ -210,6 +210,12 @@ impl Station {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),
             };
+            if let Some((server, tool)) = self.view().held(&name).filter(|_| kind == Kind::Tools) {
+                return Err(Fault::invalid_params(format!(
+                    "tool `{name}` has changed since it was approved, so it is held back; see `cardan pin diff {server} \
+                     {tool}`, approve it with `cardan pin approve {server} {tool}`"
+                )));
+            }
             return Err(Fault::invalid_params(format!("unknown {what}: {name}; see {list}")));
         };
         let called =

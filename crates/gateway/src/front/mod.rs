@@ -50,6 +50,7 @@ use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
+use crate::pin::Pins;
 use crate::policy::Policy;
 use crate::relay::{self, Lend, Names};
 
@@ -60,6 +61,8 @@ pub struct Options {
     pub naming: Naming,
     /// Who may see and use what.
     pub policy: Policy,
+    /// Looks at tools that change; none: nobody does.
+    pub pins: Option<Arc<Pins>>,
     /// How long the first lists wait for servers that are starting.
     pub window: Duration,
     /// Entries on a page of a list.
@@ -79,6 +82,7 @@ impl Default for Options {
         Self {
             naming: Naming::Prefix(Naming::SEPARATOR.into()),
             policy: Policy::default(),
+            pins: None,
             window: WINDOW,
             page_entries: 1000,  // not every client turns pages
             page_bytes: 2 << 20, // but a page is one message
@@ -196,10 +200,22 @@ impl Front {
             }
             *now = Arc::new(policy);
         }
-        let alone: Vec<_> = lock(&house.alone).values().filter_map(Weak::upgrade).collect();
-        for front in alone.iter().chain([&self.0]) {
+        for front in self.fronts() {
             front.all_changed();
         }
+    }
+
+    /// Looks again at what is held back: something was approved. Clients are told.
+    pub fn repin(&self) {
+        for front in self.fronts() {
+            front.view();
+        }
+    }
+
+    /// All servers, and those alone that someone holds.
+    fn fronts(&self) -> Vec<Arc<Inner>> {
+        let alone = lock(&self.0.house.alone);
+        alone.values().filter_map(Weak::upgrade).chain([Arc::clone(&self.0)]).collect()
     }
 
     /// Names that two servers want.
@@ -263,7 +279,7 @@ impl fmt::Debug for Front {
 impl Inner {
     /// What is offered now. Whoever first sees that it is something else tells everyone.
     fn view(&self) -> Arc<View> {
-        let known = Known::of(self.scope.upstreams(&self.house.fleet));
+        let known = Known::of(self.scope.upstreams(&self.house.fleet), self.house.options.pins.as_deref());
         let naming = self.naming();
         let mut view = lock(&self.view);
         if view.is_of(&known, &naming) {

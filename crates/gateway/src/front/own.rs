@@ -14,6 +14,7 @@ use super::view::{Known, View};
 use crate::catalog::{Catalog, Kind, List};
 use crate::fleet::{Upstream, lock};
 use crate::merge::Naming;
+use crate::pin::Pins;
 
 /// What is offered to one client alone.
 #[derive(Default)]
@@ -33,7 +34,7 @@ struct Inner {
 
 impl Own {
     /// What is offered, where all others are offered `common`.
-    pub(super) fn view(&self, common: Arc<View>) -> Arc<View> {
+    pub(super) fn view(&self, common: Arc<View>, pins: Option<&Pins>) -> Arc<View> {
         let mut inner = lock(&self.inner);
         if inner.catalogs.is_empty() {
             return common;
@@ -54,6 +55,10 @@ impl Own {
                 && Arc::ptr_eq(upstream, &known.upstream)
             {
                 known.catalog = Arc::clone(catalog);
+                // What is offered to one alone is looked at as closely.
+                known.held = pins
+                    .map(|pins| pins.look(known.upstream.name(), known.upstream.pinned(), catalog))
+                    .unwrap_or_default();
             }
             known
         };

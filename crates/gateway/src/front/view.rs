@@ -11,6 +11,7 @@ use cardan_proto::session::event::Change;
 use crate::catalog::{Catalog, Kind};
 use crate::fleet::{Fleet, Upstream};
 use crate::merge::{Merged, Naming, Shown, Source};
+use crate::pin::{Held, Pins};
 use crate::policy::Gate;
 use crate::rules::RuleSet;
 
@@ -39,14 +40,17 @@ pub(super) struct Known {
     pub(super) upstream: Arc<Upstream>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) rules: Arc<RuleSet>,
+    /// Its tools that have changed, and are held back.
+    pub(super) held: Arc<Held>,
 }
 
 impl Known {
     /// Those of a fleet.
-    pub(super) fn of(upstreams: Vec<Arc<Upstream>>) -> Vec<Self> {
+    pub(super) fn of(upstreams: Vec<Arc<Upstream>>, pins: Option<&Pins>) -> Vec<Self> {
         let known = |upstream: Arc<Upstream>| {
             let (catalog, rules) = (upstream.catalog()?, upstream.rules());
-            Some(Self { upstream, catalog, rules })
+            let held = held(pins, &upstream, &catalog);
+            Some(Self { upstream, catalog, rules, held })
         };
         upstreams.into_iter().filter_map(known).collect()
     }
@@ -55,6 +59,7 @@ impl Known {
         Arc::ptr_eq(&self.upstream, &other.upstream)
             && Arc::ptr_eq(&self.catalog, &other.catalog)
             && Arc::ptr_eq(&self.rules, &other.rules)
+            && self.held == other.held
     }
 
     /// What the server said that it can do.
@@ -73,12 +78,19 @@ impl Known {
     }
 }
 
+/// Which tools of a server are held back.
+pub(super) fn held(pins: Option<&Pins>, upstream: &Upstream, catalog: &Arc<Catalog>) -> Arc<Held> {
+    pins.map(|pins| pins.judge(upstream.name(), upstream.pinned(), catalog)).unwrap_or_default()
+}
+
 /// What all servers offer as one.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
     pub(super) naming: Option<Naming>,
+    /// Tools that have changed, and are held back.
+    held: Vec<Shown>,
     /// What was left out, and would be if it were not listed.
     gate: Arc<Gate>,
     /// The templates that are shown, in order, with the server of each.
@@ -101,26 +113,42 @@ impl View {
             .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
             .collect();
         let merged = Merged::of(&sources, &naming);
-        Self::made(known, merged, Some(naming), Arc::default())
+        let is_held =
+            |kind, shown: &Shown| kind == Kind::Tools && known[shown.route.source].held.has(&shown.route.key);
+        if known.iter().all(|known| known.held.is_empty()) {
+            return Self::made(known, merged, Vec::new(), Some(naming), Arc::default());
+        }
+        let held =
+            merged.list(Kind::Tools).iter().filter(|shown| is_held(Kind::Tools, shown)).cloned().collect();
+        let merged = merged.only(|kind, shown| !is_held(kind, shown));
+        Self::made(known, merged, held, Some(naming), Arc::default())
     }
 
     /// What is left of it behind a gate. Rules name tools with `separator` behind the server.
     pub(super) fn behind(&self, gate: &Arc<Gate>, separator: &str) -> Self {
-        let merged = self.merged.only(|kind, shown| {
+        let allowed = |kind: Kind, shown: &Shown| {
             let known = &self.known[shown.route.source];
             let plain = known.rules.of(kind).name(&shown.route.key);
             match kind.is_named() {
                 true => gate.allows(kind, &Naming::full(separator, known.upstream.name(), plain)),
                 false => gate.allows(kind, &shown.key),
             }
-        });
-        Self::made(self.known.clone(), merged, self.naming.clone(), Arc::clone(gate))
+        };
+        let merged = self.merged.only(allowed);
+        let held = self.held.iter().filter(|shown| allowed(Kind::Tools, shown)).cloned().collect();
+        Self::made(self.known.clone(), merged, held, self.naming.clone(), Arc::clone(gate))
     }
 
-    fn made(known: Vec<Known>, merged: Merged, naming: Option<Naming>, gate: Arc<Gate>) -> Self {
+    fn made(
+        known: Vec<Known>,
+        merged: Merged,
+        held: Vec<Shown>,
+        naming: Option<Naming>,
+        gate: Arc<Gate>,
+    ) -> Self {
         let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
         let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
-        Self { known, merged, naming, gate, templates, mirrors: OnceLock::new() }
+        Self { known, merged, held, naming, gate, templates, mirrors: OnceLock::new() }
     }
 
     /// Is it made of these, and under such names?
@@ -149,6 +177,12 @@ impl View {
     pub(super) fn find(&self, kind: Kind, key: &str) -> Option<(Arc<Upstream>, Box<str>)> {
         let route = &self.merged.find(kind, key)?.route;
         Some((Arc::clone(&self.known[route.source].upstream), route.key.clone()))
+    }
+
+    /// The server of a tool that is held back, and what the tool is called there.
+    pub(super) fn held(&self, tool: &str) -> Option<(&str, &str)> {
+        let shown = self.held.iter().find(|shown| *shown.key == *tool)?;
+        Some((self.known[shown.route.source].upstream.name(), &shown.route.key))
     }
 
     /// The servers that may have what is at an address, the likeliest first: who lists it, whose template fits, then

@@ -1,5 +1,6 @@
 //! `cardan serve --config FILE`, `cardan serve --all`: all configured servers as one.
 
+mod pins;
 mod told;
 
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use cardan_endpoint::{Options, Sites};
 use cardan_gateway::cache::CatalogCache;
-use cardan_gateway::configured::{naming, policy};
+use cardan_gateway::configured::{naming, pinning, policy};
 use cardan_gateway::fleet::{self, Fleet};
 use cardan_gateway::front::{self, Front};
 use cardan_gateway::relay::Lend;
@@ -16,6 +17,7 @@ use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket::Listener;
 
+use self::pins::{Approvals, pins};
 use self::told::Told;
 use super::config::{search, variable};
 use super::demo::{over_sockets, unserved};
@@ -67,6 +69,8 @@ struct Gateway {
     told: Told,
     limits: Limits,
     cache: Option<CatalogCache>,
+    /// Looks again when something was approved.
+    _approvals: Option<Approvals>,
 }
 
 impl Gateway {
@@ -75,24 +79,31 @@ impl Gateway {
         let follow = Follow::read(recipe.search.clone());
         let cache = CatalogCache::of_user(variable);
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
+        let pins = pins(pinning(follow.config()))?;
         let fleet = Fleet::start(recipe.usable(follow.config())?, options);
         let events = fleet.events();
         let options = front::Options {
             naming: naming(follow.config()),
             lend: Lend::Modern,
             policy: policy(follow.config()),
+            pins: pins.clone(),
             limits: limits.clone(),
             ..front::Options::default()
         };
         let front = Front::start(fleet.clone(), options);
         let (every, named) = (Limits::DEFAULT.config_poll_interval, front.clone());
+        let approvals = pins.clone().map(|pins| Approvals::follow(front.clone(), pins, every));
         let following = Following::start(fleet, follow, every, move |config| {
             named.rename(naming(config));
             named.protect(policy(config));
+            if let Some(pins) = &pins {
+                pins.set(pinning(config));
+                named.repin();
+            }
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following);
-        Ok(Self { front, told, limits, cache })
+        Ok(Self { front, told, limits, cache, _approvals: approvals })
     }
 
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {

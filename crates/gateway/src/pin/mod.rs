@@ -1,0 +1,178 @@
+//! Tools as they were when they were first seen: one that has changed since is told, or held back until somebody has
+//! looked at it.
+//!
+//! * [`tool`]: what of a tool counts, its digest, and how two differ.
+//! * [`store`]: what was approved, on disk.
+
+pub mod store;
+pub mod tool;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use self::store::{PinStore, Pinned, Stamp};
+use self::tool::Pin;
+use crate::catalog::Catalog;
+use crate::fleet::lock;
+
+/// What becomes of a tool that has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Nothing: tools are not looked at.
+    Off,
+    /// It is told, and goes on.
+    #[default]
+    Warn,
+    /// It is hidden, and calls of it are refused, until it is approved.
+    Block,
+}
+
+/// Is told what people should know, a line each.
+pub type Tell = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Looks at tools, and remembers them.
+pub struct Pins {
+    store: PinStore,
+    tell: Tell,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    mode: Mode,
+    servers: HashMap<Box<str>, Seen>,
+}
+
+/// How a server's tools were judged last.
+struct Seen {
+    of: Arc<Catalog>,
+    judged: Arc<Held>,
+    stamp: Option<Stamp>,
+    /// What was told already.
+    told: BTreeSet<String>,
+}
+
+/// The tools of a server that are held back, by the names that it has for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held(BTreeSet<Box<str>>);
+
+impl Held {
+    /// Is this one?
+    #[must_use]
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains(tool)
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Pins {
+    /// Remembers in `store`, and tells by `tell`.
+    pub fn new(store: PinStore, mode: Mode, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let inner = Mutex::new(Inner { mode, servers: HashMap::new() });
+        Self { store, tell: Box::new(tell), inner }
+    }
+
+    /// Another mode, from now on.
+    pub fn set(&self, mode: Mode) {
+        let mut inner = lock(&self.inner);
+        if inner.mode != mode {
+            inner.mode = mode;
+            inner.servers.clear();
+        }
+    }
+
+    /// Has somebody approved something meanwhile? Then what was judged is judged anew.
+    pub fn refresh(&self) -> bool {
+        let mut inner = lock(&self.inner);
+        let before = inner.servers.len();
+        inner.servers.retain(|key, seen| self.store.stamp(key) == seen.stamp);
+        inner.servers.len() != before
+    }
+
+    /// Which tools of `server` are held back. `key` is under what its pins are kept.
+    pub(crate) fn judge(&self, server: &str, key: &str, catalog: &Arc<Catalog>) -> Arc<Held> {
+        let mut inner = lock(&self.inner);
+        if inner.mode == Mode::Off {
+            return Arc::default();
+        }
+        if let Some(seen) = inner.servers.get(key).filter(|seen| Arc::ptr_eq(&seen.of, catalog)) {
+            return Arc::clone(&seen.judged);
+        }
+        let (changed, lines) = self.compare(server, key, catalog);
+        let judged = Arc::new(if inner.mode == Mode::Block { changed } else { Held::default() });
+        let told = inner.servers.remove(key).map(|seen| seen.told).unwrap_or_default();
+        for line in lines.difference(&told) {
+            (self.tell)(line);
+        }
+        let seen = Seen {
+            of: Arc::clone(catalog),
+            judged: Arc::clone(&judged),
+            stamp: self.store.stamp(key),
+            told: lines,
+        };
+        inner.servers.insert(key.into(), seen);
+        judged
+    }
+
+    /// The same for what one client alone is offered, which is nobody else's last word.
+    pub(crate) fn look(&self, server: &str, key: &str, catalog: &Catalog) -> Arc<Held> {
+        let inner = lock(&self.inner);
+        match inner.mode {
+            Mode::Off => Arc::default(),
+            mode => {
+                let (changed, lines) = self.compare(server, key, catalog);
+                let told = inner.servers.get(key).map(|seen| &seen.told);
+                for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
+                    (self.tell)(line);
+                }
+                Arc::new(if mode == Mode::Block { changed } else { Held::default() })
+            }
+        }
+    }
+
+    /// The tools that are not what they were, and what to tell of them. New ones are trusted and kept.
+    fn compare(&self, server: &str, key: &str, catalog: &Catalog) -> (Held, BTreeSet<String>) {
+        let mut lines = BTreeSet::new();
+        let mut pinned = match self.store.load(key) {
+            Ok(pinned) => pinned.unwrap_or_else(|| Pinned::new(server)),
+            // What was approved is not known, so nothing counts as approved.
+            Err(error) => {
+                let path = self.store.place(key);
+                lines.insert(format!(
+                    "the approved tools of {server} cannot be read: {error}; mend or remove {path} to approve what there is"
+                ));
+                return (Held(catalog.tools.entries.iter().map(|tool| tool.key().into()).collect()), lines);
+            }
+        };
+        let before = pinned.clone();
+        let mut changed = BTreeSet::new();
+        for entry in &catalog.tools.entries {
+            let name = entry.key();
+            if pinned.meet(name, Pin::of(entry)) {
+                continue;
+            }
+            changed.insert(name.into());
+            lines.insert(format!(
+                "tool `{name}` of {server} has changed since it was approved; see `cardan pin diff {server} {name}`, \
+                 approve it with `cardan pin approve {server} {name}`"
+            ));
+        }
+        if pinned != before
+            && let Err(error) = self.store.save(key, &pinned)
+        {
+            lines.insert(format!("the tools of {server} cannot be remembered: {error}"));
+        }
+        (Held(changed), lines)
+    }
+}
+
+impl fmt::Debug for Pins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pins").field("store", &self.store).finish_non_exhaustive()
+    }
+}
