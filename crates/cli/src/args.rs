@@ -11,6 +11,7 @@ use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::config::args::ConfigArgs;
+use crate::cmd::key::KeyArgs;
 use crate::cmd::pin::PinArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::output::Form;
@@ -67,6 +68,8 @@ pub(crate) enum Command {
     Servers(ServersArgs),
     /// Show and approve tools that have changed since they were first seen
     Pin(PinArgs),
+    /// Make a token for clients of a gateway
+    Key(KeyArgs),
 }
 
 impl Command {
@@ -80,7 +83,9 @@ impl Command {
             Self::Info(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
-            Self::Demo(_) | Self::Pin(_) | Self::Serve(_) | Self::Bridge(_) => return Form::Text,
+            Self::Demo(_) | Self::Pin(_) | Self::Key(_) | Self::Serve(_) | Self::Bridge(_) => {
+                return Form::Text;
+            }
         };
         options.form()
     }

@@ -71,6 +71,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(args) => cmd::serve::run(args).await,
         Command::Bridge(args) => cmd::bridge::run(args).await,
         Command::Config(args) => cmd::config::run(args),
+        Command::Key(args) => cmd::key::run(&args),
         Command::Pin(args) => cmd::pin::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
     }

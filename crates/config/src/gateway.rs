@@ -2,6 +2,7 @@
 
 use crate::problem::{Problem, Scene, choice};
 use crate::read::unknown_key;
+use crate::token::{self, Key};
 use crate::tree::Node;
 
 /// How many servers are shown as one. What is not said is left to the gateway.
@@ -13,6 +14,8 @@ pub struct Gateway {
     pub separator: Option<String>,
     /// What becomes of a tool that has changed since it was first seen.
     pub pin: Option<Pin>,
+    /// Whose tokens are good; none: no token is asked for.
+    pub keys: Option<Vec<Key>>,
 }
 
 /// What becomes of a tool that has changed since it was first seen.
@@ -37,7 +40,7 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 3] = ["naming", "separator", "pin"];
+const KEYS: [&str; 4] = ["naming", "separator", "pin", "keys"];
 const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
@@ -50,6 +53,7 @@ impl Gateway {
             naming: self.naming.or(other.naming),
             separator: self.separator.or_else(|| other.separator.clone()),
             pin: self.pin.or(other.pin),
+            keys: self.keys.or_else(|| other.keys.clone()),
         }
     }
 
@@ -85,6 +89,11 @@ impl Gateway {
                     // Whoever says something of it wants it guarded.
                     gateway.pin = Some(said.unwrap_or(Pin::Block));
                 }
+                ("keys", _) => {
+                    let (keys, wrong) = token::read(scene, &entry.node);
+                    gateway.keys = Some(keys);
+                    problems.extend(wrong);
+                }
                 _ => problems.push(unknown_key(scene, entry, KEYS)),
             }
         }
@@ -112,8 +121,12 @@ mod tests {
     fn what_is_said_is_read_and_slips_are_found() {
         let said = file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\n");
         assert_eq!(said.problems, []);
-        let wanted =
-            Gateway { naming: Some(Naming::Priority), separator: Some(".".to_owned()), pin: Some(Pin::Off) };
+        let wanted = Gateway {
+            naming: Some(Naming::Priority),
+            separator: Some(".".to_owned()),
+            pin: Some(Pin::Off),
+            keys: None,
+        };
         assert_eq!(said.gateway, wanted);
         for (text, told) in [
             (
@@ -132,9 +145,13 @@ mod tests {
 
     #[test]
     fn the_nearer_file_wins() {
-        let near = Gateway { naming: Some(Naming::Never), separator: None, pin: None };
-        let far =
-            Gateway { naming: Some(Naming::Prefix), separator: Some("-".to_owned()), pin: Some(Pin::Warn) };
+        let near = Gateway { naming: Some(Naming::Never), ..Gateway::default() };
+        let far = Gateway {
+            naming: Some(Naming::Prefix),
+            separator: Some("-".to_owned()),
+            pin: Some(Pin::Warn),
+            keys: Some(Vec::new()),
+        };
         let both = Gateway { naming: Some(Naming::Never), ..far.clone() };
         assert_eq!(near.or(&far), both);
     }

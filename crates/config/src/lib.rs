@@ -25,6 +25,7 @@ mod run;
 pub mod server;
 pub mod show;
 pub mod text;
+pub mod token;
 pub mod toml;
 pub mod tool;
 pub mod tree;

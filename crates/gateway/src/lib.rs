@@ -11,6 +11,7 @@
 //! * [`policy`]: what of that a principal may see and use.
 //! * [`relay`]: one server behind another link, whatever era either side speaks.
 //! * [`front`]: all servers of a fleet as one, and each alone.
+//! * [`keys`]: tokens in front, and whom they stand for.
 //! * [`merge`]: many catalogs as one, and where each name leads.
 
 pub mod cache;
@@ -19,6 +20,7 @@ pub mod configured;
 mod editions;
 pub mod fleet;
 pub mod front;
+pub mod keys;
 pub mod merge;
 pub mod pin;
 pub mod policy;

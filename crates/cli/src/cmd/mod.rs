@@ -7,6 +7,7 @@ pub(crate) mod demo;
 mod gateway;
 mod greeting;
 pub(crate) mod info;
+pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod pin;
 mod pipes;

@@ -99,10 +99,13 @@ fn approve(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failu
     for (server, key, mut pinned) in kept(which, config, store)? {
         let approved = pinned.approve(which.tool.as_deref());
         if !approved.is_empty() {
-            let unkept = |error| Failure::usage(format!("cannot be written: {error}")).next(store.place(&key));
+            let unkept =
+                |error| Failure::usage(format!("cannot be written: {error}")).next(store.place(&key));
             store.save(&key, &pinned).map_err(unkept)?;
         }
-        lines.extend(approved.iter().map(|tool| clean(&format!("approved  {}  {tool}", server.name)).into_owned()));
+        lines.extend(
+            approved.iter().map(|tool| clean(&format!("approved  {}  {tool}", server.name)).into_owned()),
+        );
     }
     if lines.is_empty() {
         output::tell("nothing has changed, so there is nothing to approve");

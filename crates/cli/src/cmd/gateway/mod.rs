@@ -1,5 +1,6 @@
 //! `cardan serve --config FILE`, `cardan serve --all`: all configured servers as one.
 
+mod keys;
 mod pins;
 mod told;
 
@@ -17,6 +18,7 @@ use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket::Listener;
 
+use self::keys::Lock;
 use self::pins::{Approvals, pins};
 use self::told::Told;
 use super::config::{search, variable};
@@ -69,6 +71,7 @@ struct Gateway {
     told: Told,
     limits: Limits,
     cache: Option<CatalogCache>,
+    lock: Lock,
     /// Looks again when something was approved.
     _approvals: Option<Approvals>,
 }
@@ -92,10 +95,13 @@ impl Gateway {
         };
         let front = Front::start(fleet.clone(), options);
         let (every, named) = (Limits::DEFAULT.config_poll_interval, front.clone());
+        let lock = Lock::of(follow.config());
+        let locked = lock.clone();
         let approvals = pins.clone().map(|pins| Approvals::follow(front.clone(), pins, every));
         let following = Following::start(fleet, follow, every, move |config| {
             named.rename(naming(config));
             named.protect(policy(config));
+            locked.set(config);
             if let Some(pins) = &pins {
                 pins.set(pinning(config));
                 named.repin();
@@ -103,7 +109,7 @@ impl Gateway {
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following);
-        Ok(Self { front, told, limits, cache, _approvals: approvals })
+        Ok(Self { front, told, limits, cache, lock, _approvals: approvals })
     }
 
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {
@@ -122,10 +128,14 @@ impl Gateway {
                 over_sockets(&listener, &self.limits, stop, serve, close).await
             }
             Place::Port(door) => {
+                self.lock.closed(door.address)?;
                 let alone = front.clone();
-                let sites = Sites::new(front.clone(), Options::new(door.allow), FOLDER, move |name| {
-                    alone.alone(name)
-                });
+                let sites = Sites::new(
+                    front.clone(),
+                    Options::new(door.allow).verify(self.lock.verify()),
+                    FOLDER,
+                    move |name| alone.alone(name),
+                );
                 let served = Served::All(self.shown(&sites));
                 tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
                 self.told.collisions();

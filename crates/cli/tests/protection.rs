@@ -1,0 +1,149 @@
+//! What protects a gateway, as a user drives it: keys, policy and approved tools.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use common::{CARDAN, Ran, Scratch, finish};
+
+struct World(Scratch);
+
+impl World {
+    fn new(name: &str, config: &str) -> Self {
+        let world = Self(Scratch::new(&format!("protection-{name}")));
+        let demo = format!("[servers.demo]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\n");
+        fs::write(world.config(), [&demo, config].concat()).unwrap();
+        world
+    }
+
+    fn config(&self) -> String {
+        self.0.file("cardan.toml")
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(CARDAN);
+        let home = self.0.file("home");
+        command.args(words).env("HOME", home).env_remove("XDG_CACHE_HOME").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        finish(self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Runs with a token in a variable.
+    fn run_as(&self, token: &str, words: &[&str]) -> Ran {
+        let mut command = self.command(&[words, &["--bearer-env", "TOKEN"]].concat());
+        finish(command.env("TOKEN", token).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn serve(&self, listen: &str) -> Gateway {
+        let words = ["serve", "--listen", listen, "--allow-host", "127.0.0.1", "--config", &self.config()];
+        let mut child = self.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut greeting = String::new();
+        while !greeting.ends_with("end with Ctrl-C\n") {
+            assert_ne!(told.read_line(&mut greeting).unwrap(), 0, "it ended: {greeting}");
+        }
+        let port = greeting.split_once("http://").unwrap().1.split('/').next().unwrap();
+        let port = port.rsplit(':').next().unwrap().to_owned();
+        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        Gateway { url: format!("http://127.0.0.1:{port}/mcp"), greeting, child }
+    }
+}
+
+struct Gateway {
+    url: String,
+    greeting: String,
+    child: Child,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// INT-5, T16: only a token makes anybody somebody. A header that names a principal does not, nor does a hash.
+#[test]
+fn int_5_only_tokens_open_the_gateway() {
+    let world = World::new("keys", "");
+    let made = world.run(&["key", "ada"]).exits(0);
+    let token = made.stdout.trim().to_owned();
+    let line = made.stderr.split_once("[[gateway.keys]]").unwrap().1.to_owned();
+    assert!(line.contains("hash = \"sha256:") && !line.contains(&token), "{line}");
+    let policy = "[policy.'*']\ntools = { allow = [] }\n[policy.ada]\ntools = { allow = ['demo__add'] }\n";
+    let keys = format!("[[gateway.keys]]{line}\n[[gateway.keys]]\nname = 'bob'\nenv = 'BOB'\n{policy}");
+    let world = World::new("keys-served", &keys);
+    let gateway = world.serve("127.0.0.1:0");
+    let url = gateway.url.as_str();
+
+    let list = ["list", url, "tools", "--json"];
+    world.run(&list).exits(4);
+    world
+        .run(&[&list[..], &["--header", "X-Principal: ada", "--header", "X-Forwarded-User: ada"]].concat())
+        .exits(4);
+    world.run_as("cardan_wrong", &list).exits(4);
+    let hash = line.split('"').nth(3).unwrap();
+    world.run_as(hash, &list).exits(4);
+
+    let hers = world.run_as(&token, &list).exits(0).json();
+    assert_eq!(hers["tools"].as_array().unwrap().len(), 1, "{hers}");
+    world.run_as(&token, &["call", url, "demo__add", "a=2", "b=3"]).exits(0).prints("{\"sum\":5}\n");
+    world.run_as(&token, &["call", url, "demo__echo", "message=x"]).exits(5);
+}
+
+/// T16: where others can come in, there is no way in without a token, and each start has its own.
+#[test]
+fn t16_beyond_loopback_a_token_is_made() {
+    let world = World::new("beyond", "");
+    let tokens = [(); 2].map(|()| {
+        let gateway = world.serve("0.0.0.0:0");
+        let token = gateway.greeting.lines().find_map(|line| line.trim().strip_prefix("cardan_"));
+        let token = format!("cardan_{}", token.unwrap());
+        world.run(&["list", &gateway.url, "tools"]).exits(4);
+        world.run_as(&token, &["list", &gateway.url, "tools"]).exits(0);
+        token
+    });
+    assert_ne!(tokens[0], tokens[1]);
+}
+
+/// T25: a tool that is not what was approved is held back, shown with its difference, and there again when it is approved, while
+/// the gateway runs.
+#[test]
+fn t25_a_changed_tool_comes_back_when_it_is_approved() {
+    let world = World::new("pin", "[gateway]\npin = 'block'\n");
+    let offered = |gateway: &Gateway| {
+        world.run(&["list", &gateway.url, "tools"]).exits(0).stdout.contains("demo__echo")
+    };
+    let gateway = world.serve("127.0.0.1:0");
+    assert!(offered(&gateway));
+    drop(gateway);
+    let config = world.config();
+    let pins = world.run(&["pin", "list", "demo", "--config", &config]).exits(0).stdout;
+    assert!(pins.contains("approved  demo  echo"), "{pins}");
+    world.run(&["pin", "list", "demo", "no-such", "--config", &config]).exits(5);
+
+    // As if it had been another when it was first seen.
+    let dir = world.0.file("home/.cache/cardan/pins");
+    let file = fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+    let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    kept["tools"]["echo"]["approved"]["told"]["description"] = "harmless".into();
+    fs::write(&file, kept.to_string()).unwrap();
+
+    let gateway = world.serve("127.0.0.1:0");
+    assert!(!offered(&gateway));
+    world.run(&["call", &gateway.url, "demo__echo", "message=x"]).exits(5);
+    let diff = world.run(&["pin", "diff", "--config", &config]).exits(0).stdout;
+    assert!(diff.starts_with("demo echo\n  - description: harmless\n  + description: "), "{diff}");
+    let approved = world.run(&["pin", "approve", "demo", "echo", "--config", &config]).exits(0);
+    assert_eq!(approved.stdout, "approved  demo  echo\n");
+    // It looks twice a second; a test that waits for ever is ended by its runner.
+    while !offered(&gateway) {}
+    world.run(&["call", &gateway.url, "demo__echo", "message=x"]).exits(0).prints("x\n");
+}
