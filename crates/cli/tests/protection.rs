@@ -117,7 +117,7 @@ fn t16_beyond_loopback_a_token_is_made() {
 /// the gateway runs.
 #[test]
 fn t25_a_changed_tool_comes_back_when_it_is_approved() {
-    let world = World::new("pin", "[gateway]\npin = 'block'\n");
+    let world = World::new("pin", "[gateway]\npin = 'block'\naudit = 'audit.jsonl'\n");
     let offered = |gateway: &Gateway| {
         world.run(&["list", &gateway.url, "tools"]).exits(0).stdout.contains("demo__echo")
     };
@@ -145,5 +145,8 @@ fn t25_a_changed_tool_comes_back_when_it_is_approved() {
     assert_eq!(approved.stdout, "approved  demo  echo\n");
     // It looks twice a second; a test that waits for ever is ended by its runner.
     while !offered(&gateway) {}
-    world.run(&["call", &gateway.url, "demo__echo", "message=x"]).exits(0).prints("x\n");
+    world.run(&["call", &gateway.url, "demo__echo", "message=a-canary"]).exits(0).prints("a-canary\n");
+    let written = || fs::read_to_string(world.0.file("audit.jsonl")).unwrap();
+    while !written().contains("\"name\":\"echo\"") {}
+    assert!(!written().contains("canary"), "{}", written());
 }

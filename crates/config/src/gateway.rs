@@ -1,5 +1,7 @@
 //! The table `[gateway]` of `cardan.toml`: how many servers are shown as one.
 
+use std::path::{Path, PathBuf};
+
 use crate::problem::{Problem, Scene, choice};
 use crate::read::unknown_key;
 use crate::token::{self, Key};
@@ -16,6 +18,8 @@ pub struct Gateway {
     pub pin: Option<Pin>,
     /// Whose tokens are good; none: no token is asked for.
     pub keys: Option<Vec<Key>>,
+    /// The file where calls are written down.
+    pub audit: Option<PathBuf>,
 }
 
 /// What becomes of a tool that has changed since it was first seen.
@@ -40,7 +44,7 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 4] = ["naming", "separator", "pin", "keys"];
+const KEYS: [&str; 5] = ["naming", "separator", "pin", "keys", "audit"];
 const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
@@ -54,6 +58,7 @@ impl Gateway {
             separator: self.separator.or_else(|| other.separator.clone()),
             pin: self.pin.or(other.pin),
             keys: self.keys.or_else(|| other.keys.clone()),
+            audit: self.audit.or_else(|| other.audit.clone()),
         }
     }
 
@@ -89,6 +94,12 @@ impl Gateway {
                     // Whoever says something of it wants it guarded.
                     gateway.pin = Some(said.unwrap_or(Pin::Block));
                 }
+                ("audit", Some(path)) if !path.is_empty() => {
+                    // What is not absolute lies beside the file that says so.
+                    let folder = scene.file.parent().unwrap_or(Path::new(""));
+                    gateway.audit = Some(folder.join(path));
+                }
+                ("audit", _) => problems.push(wrong("the path of a file is expected".to_owned())),
                 ("keys", _) => {
                     let (keys, wrong) = token::read(scene, &entry.node);
                     gateway.keys = Some(keys);
@@ -108,8 +119,6 @@ fn fits(separator: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::File;
 
@@ -126,6 +135,7 @@ mod tests {
             separator: Some(".".to_owned()),
             pin: Some(Pin::Off),
             keys: None,
+            audit: None,
         };
         assert_eq!(said.gateway, wanted);
         for (text, told) in [
@@ -136,6 +146,7 @@ mod tests {
             ("[gateway]\nseparator = \" \"\n", "`separator`: write one to eight"),
             ("[gateway]\nseperator = \"_\"\n", "did you mean `separator`?"),
             ("[gateway]\npin = \"on\"\n", "`pin`: this is none of warn, block or off"),
+            ("[gateway]\naudit = 1\n", "`audit`: the path of a file is expected"),
             ("gateway = 1\n", "not a table"),
         ] {
             let problems = file(text).problems;
@@ -151,6 +162,7 @@ mod tests {
             separator: Some("-".to_owned()),
             pin: Some(Pin::Warn),
             keys: Some(Vec::new()),
+            audit: Some("audit.jsonl".into()),
         };
         let both = Gateway { naming: Some(Naming::Never), ..far.clone() };
         assert_eq!(near.or(&far), both);

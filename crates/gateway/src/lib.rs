@@ -1,5 +1,6 @@
 //! Many servers as one: kept alive, listed at once, called by name.
 //!
+//! * [`audit`]: who called what, and how it went.
 //! * [`configured`]: from a configuration to the servers of a fleet.
 //! * [`reach`]: from a configured server to the way that leads there.
 //! * [`fleet`]: the supervised set of upstreams.
@@ -14,6 +15,7 @@
 //! * [`keys`]: tokens in front, and whom they stand for.
 //! * [`merge`]: many catalogs as one, and where each name leads.
 
+pub mod audit;
 pub mod cache;
 pub mod catalog;
 pub mod configured;

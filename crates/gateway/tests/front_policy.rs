@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod common;
 mod fronting;
 mod relaying;
 
@@ -10,7 +11,9 @@ use std::sync::Arc;
 
 use cardan_client::{CallError, Client};
 use cardan_config::File;
-use cardan_gateway::front::Front;
+use cardan_gateway::audit::Audit;
+use cardan_gateway::fleet::{self, Fleet};
+use cardan_gateway::front::{Front, Options};
 use cardan_gateway::policy::Policy;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -19,7 +22,8 @@ use cardan_proto::session::event::{Change, Interest};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host as _;
-use fronting::{Stage, front, server, spec};
+use common::Scratch;
+use fronting::{Stage, server, spec};
 use relaying::{answering, choice, soon, text};
 use serde_json::json;
 
@@ -29,9 +33,13 @@ fn policy(text: &str) -> Policy {
     Policy::of(&[File::parse(Path::new("cardan.toml"), text, None).unwrap().policy])
 }
 
-fn two() -> Front {
+fn two_with(options: Options) -> Front {
     let spec = |name| spec(name, &server(name, Era::Modern, &Stage::default())).0;
-    front(vec![spec("one"), spec("two")])
+    Front::start(Fleet::start(vec![spec("one"), spec("two")], fleet::Options::default()), options)
+}
+
+fn two() -> Front {
+    two_with(Options::default())
 }
 
 /// A client of this era, on behalf of a principal.
@@ -123,4 +131,44 @@ async fn a_change_of_policy_is_told() {
         assert_eq!(after, left, "{era:?}");
     }
     front.end("done").await;
+}
+
+/// Every call is written down with its principal and how it went, and nothing of what was said in it.
+#[tokio::test]
+async fn calls_are_written_down_without_what_was_said() {
+    let scratch = Scratch::new("audit");
+    let file = scratch.path().join("audit.jsonl");
+    for era in ERAS {
+        let audit = Arc::new(Audit::file(&file, |line| panic!("{line}")).unwrap());
+        let front = two_with(Options { audit: Some(Arc::clone(&audit)), ..Options::default() });
+        front.protect(policy("[policy.ada]\ntools = { deny = ['one__who'] }\n"));
+        let ada = on_behalf(&front, "ada", era).await;
+        text(&ada, "two__echo", json!({"text": "a canary"})).await;
+        refused(ada.call_tool("one__who", &json!({})).unwrap().await);
+        refused(ada.call_tool("a-canary", &json!({})).unwrap().await);
+        refused(ada.call_tool("one__fault", &json!({})).unwrap().await);
+        ada.read("one://a").await.unwrap();
+        front.end("done").await;
+        audit.close();
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(!written.contains("canary"), "{written}");
+        let lines: Vec<_> = written
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .map(|line| {
+                assert_eq!(line["principal"], "ada");
+                format!("{} {} {} {}", line["method"], line["server"], line["name"], line["outcome"])
+                    .replace('"', "")
+            })
+            .collect();
+        let wanted = [
+            "tools/call two echo done",
+            "tools/call null null refused",
+            "tools/call null null refused",
+            "tools/call one fault fault",
+            "resources/read one one://a done",
+        ];
+        assert_eq!(lines, wanted, "{era:?}");
+        std::fs::remove_file(&file).unwrap();
+    }
 }

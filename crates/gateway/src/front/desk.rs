@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::gated::Gated;
 use super::own::Own;
 use super::relays::{self, Reached, sleeps};
+use super::trail::Trail;
 use super::view::{Purpose, Scope, View};
 use super::{Inner, listen, lists, tasks};
 use crate::catalog::{Kind, fetch};
@@ -83,7 +84,14 @@ impl Desk {
 impl Service for Desk {
     fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
         let station = Arc::clone(&self.0);
-        Box::pin(async move { station.answer(cx, called).await.unwrap_or_else(Answer::Fault) })
+        Box::pin(async move {
+            let trail = Trail::begin(&station, &called);
+            let answer = station.answer(cx, called).await.unwrap_or_else(Answer::Fault);
+            if let Some(trail) = trail {
+                trail.end(&answer);
+            }
+            answer
+        })
     }
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {

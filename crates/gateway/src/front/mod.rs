@@ -20,6 +20,7 @@ mod lists;
 mod own;
 mod relays;
 mod tasks;
+mod trail;
 mod view;
 
 use std::collections::HashMap;
@@ -46,6 +47,7 @@ use self::desk::Station;
 use self::gated::Gated;
 use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
+use crate::audit::Audit;
 use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
@@ -63,6 +65,8 @@ pub struct Options {
     pub policy: Policy,
     /// Looks at tools that change; none: nobody does.
     pub pins: Option<Arc<Pins>>,
+    /// Where calls are written down; none: nowhere.
+    pub audit: Option<Arc<Audit>>,
     /// How long the first lists wait for servers that are starting.
     pub window: Duration,
     /// Entries on a page of a list.
@@ -83,6 +87,7 @@ impl Default for Options {
             naming: Naming::Prefix(Naming::SEPARATOR.into()),
             policy: Policy::default(),
             pins: None,
+            audit: None,
             window: WINDOW,
             page_entries: 1000,  // not every client turns pages
             page_bytes: 2 << 20, // but a page is one message

@@ -7,7 +7,9 @@ mod told;
 use std::path::Path;
 use std::sync::Arc;
 
+use cardan_config::Config;
 use cardan_endpoint::{Options, Sites};
+use cardan_gateway::audit::Audit;
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::{naming, pinning, policy};
 use cardan_gateway::fleet::{self, Fleet};
@@ -72,6 +74,7 @@ struct Gateway {
     limits: Limits,
     cache: Option<CatalogCache>,
     lock: Lock,
+    audit: Option<Arc<Audit>>,
     /// Looks again when something was approved.
     _approvals: Option<Approvals>,
 }
@@ -83,6 +86,7 @@ impl Gateway {
         let cache = CatalogCache::of_user(variable);
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
         let pins = pins(pinning(follow.config()))?;
+        let audit = audit(follow.config())?;
         let fleet = Fleet::start(recipe.usable(follow.config())?, options);
         let events = fleet.events();
         let options = front::Options {
@@ -90,6 +94,7 @@ impl Gateway {
             lend: Lend::Modern,
             policy: policy(follow.config()),
             pins: pins.clone(),
+            audit: audit.clone(),
             limits: limits.clone(),
             ..front::Options::default()
         };
@@ -109,7 +114,7 @@ impl Gateway {
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following);
-        Ok(Self { front, told, limits, cache, lock, _approvals: approvals })
+        Ok(Self { front, told, limits, cache, lock, audit, _approvals: approvals })
     }
 
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {
@@ -156,8 +161,22 @@ impl Gateway {
     async fn end(self) {
         self.told.stop().await;
         self.front.end("asked to stop").await;
+        if let Some(audit) = self.audit {
+            audit.close();
+        }
         if let Some(cache) = self.cache {
             cache.prune();
         }
     }
+}
+
+/// Where calls are written down, as a configuration says.
+fn audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
+    let Some(path) = &config.gateway.audit else { return Ok(None) };
+    let audit = Audit::file(path, |line| tell(&clean(&format!("warning: {line}"))));
+    let wrong = |error| {
+        let message = format!("calls cannot be written down in {}: {error}", path.display());
+        Failure::usage(message).next("name a file that can be written after `audit` in [gateway]")
+    };
+    audit.map(|audit| Some(Arc::new(audit))).map_err(wrong)
 }

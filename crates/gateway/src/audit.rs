@@ -1,0 +1,239 @@
+//! Who called what and how it went: a line of JSON for each call, without what was said in it.
+//!
+//! Writing never holds up a call: lines wait in a queue, and what finds no room there is counted and told.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::fleet::lock;
+
+/// How a call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has a result.
+    Done,
+    /// The tool says that it failed.
+    Failed,
+    /// The server wants to know more first.
+    InputRequired,
+    /// It ended with an error, of the server or on the way there.
+    Fault,
+    /// There is no such thing, at least for this principal.
+    Refused,
+    /// The client gave up.
+    Cancelled,
+}
+
+impl Outcome {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::InputRequired => "input_required",
+            Self::Fault => "fault",
+            Self::Refused => "refused",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// On whose behalf; none: nobody in particular.
+    pub principal: Option<Arc<str>>,
+    /// The method.
+    pub method: Box<str>,
+    /// The server, and what it calls the tool, prompt or resource. None where nothing is called so: what a client makes up
+    /// is not written down.
+    pub target: Option<(Box<str>, Box<str>)>,
+    /// How it went.
+    pub outcome: Outcome,
+    /// How long it took.
+    pub took: Duration,
+    /// Bytes of its params.
+    pub sent: usize,
+    /// Bytes of its result.
+    pub received: usize,
+}
+
+impl Record {
+    /// The line of a call that ended `at` this time.
+    #[must_use]
+    pub fn line(&self, at: SystemTime) -> String {
+        let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let target = self.target.as_ref();
+        json!({
+            "time_ms": u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            "principal": self.principal.as_deref(),
+            "method": self.method,
+            "server": target.map(|(server, _)| server),
+            "name": target.map(|(_, name)| name),
+            "outcome": self.outcome.word(),
+            "took_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "sent": self.sent,
+            "received": self.received,
+        })
+        .to_string()
+    }
+}
+
+/// Lines that wait to be written.
+const WAITING: usize = 4096;
+
+/// Writes calls down.
+pub struct Audit {
+    lines: Mutex<Option<SyncSender<String>>>,
+    dropped: Arc<AtomicU64>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Audit {
+    /// Adds to a file, which is made for its owner alone. `tell` gets what is wrong with writing.
+    pub fn file(path: &Path, tell: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Self::to(options.create(true).append(true).open(path)?, WAITING, tell)
+    }
+
+    fn to(
+        to: impl Write + Send + 'static,
+        waiting: usize,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (lines, queue) = sync_channel(waiting);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let missing = Arc::clone(&dropped);
+        let writer = std::thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || write(to, &queue, &missing, &tell))?;
+        Ok(Self { lines: Mutex::new(Some(lines)), dropped, writer: Mutex::new(Some(writer)) })
+    }
+
+    /// Writes a call down, as soon as may be.
+    pub fn put(&self, record: &Record) {
+        let line = record.line(SystemTime::now());
+        let put = lock(&self.lines).as_ref().map(|lines| lines.try_send(line));
+        if !matches!(put, Some(Ok(()))) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until all is written. What comes later is not.
+    pub fn close(&self) {
+        drop(lock(&self.lines).take());
+        if let Some(writer) = lock(&self.writer).take() {
+            // A panic of the writer would be a defect of ours; closing goes on all the same.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").field("dropped", &self.dropped).finish_non_exhaustive()
+    }
+}
+
+/// Writes until nobody has anything to say. What was lost is said where it would stand.
+fn write(mut to: impl Write, queue: &Receiver<String>, dropped: &AtomicU64, tell: &dyn Fn(&str)) {
+    let mut add = |line: &str| {
+        let written = to.write_all(format!("{line}\n").as_bytes()).and_then(|()| to.flush());
+        if let Err(error) = &written {
+            tell(&format!("a call could not be written down: {error}"));
+        }
+    };
+    let gap = |add: &mut dyn FnMut(&str)| {
+        let lost = dropped.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tell(&format!("{lost} calls were not written down: they came faster than they could be written"));
+            add(&json!({ "dropped": lost }).to_string());
+        }
+    };
+    for line in queue {
+        gap(&mut add);
+        add(&line);
+    }
+    gap(&mut add);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            principal: Some("ada".into()),
+            method: "tools/call".into(),
+            target: Some(("files".into(), "read".into())),
+            outcome: Outcome::Done,
+            took: Duration::from_millis(12),
+            sent: 40,
+            received: 99,
+        }
+    }
+
+    #[test]
+    fn a_line_says_who_what_and_how() {
+        let line: Value =
+            serde_json::from_str(&record().line(UNIX_EPOCH + Duration::from_millis(7))).unwrap();
+        let wanted = json!({
+            "time_ms": 7, "principal": "ada", "method": "tools/call", "server": "files", "name": "read",
+            "outcome": "done", "took_ms": 12, "sent": 40, "received": 99,
+        });
+        assert_eq!(line, wanted);
+    }
+
+    /// Waits for leave to write.
+    struct Slow(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // Nobody left to give leave: then at will.
+            let _ = self.0.recv();
+            lock(&self.1).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told() {
+        let (leave, wait) = mpsc::channel();
+        let (written, told) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let telling = Arc::clone(&told);
+        let tell = move |line: &str| lock(&telling).push(line.to_owned());
+        let audit = Audit::to(Slow(wait, Arc::clone(&written)), 2, tell).unwrap();
+        // The writer is stuck with one at most, and two wait.
+        for _ in 0..10 {
+            audit.put(&record());
+        }
+        drop(leave);
+        audit.close();
+        audit.put(&record());
+        let written = String::from_utf8(lock(&written).clone()).unwrap();
+        let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lost: u64 = lines.iter().filter_map(|line| line["dropped"].as_u64()).sum();
+        let kept = lines.iter().filter(|line| line["outcome"] == "done").count();
+        assert!(kept >= 2 && lost >= 7, "{kept} {lost}");
+        assert_eq!(kept as u64 + lost, 10, "each is written or counted");
+        assert!(lock(&told).iter().any(|line| line.contains("were not written down")));
+    }
+}
