@@ -96,7 +96,7 @@ impl Gateway {
                 }
                 ("audit", Some(path)) if !path.is_empty() => {
                     // What is not absolute lies beside the file that says so.
-                    let folder = scene.file.parent().unwrap_or(Path::new(""));
+                    let folder = scene.file.parent().unwrap_or_else(|| Path::new(""));
                     gateway.audit = Some(folder.join(path));
                 }
                 ("audit", _) => problems.push(wrong("the path of a file is expected".to_owned())),
