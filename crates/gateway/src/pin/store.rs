@@ -8,10 +8,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use cardan_proto::limits::fleet::CATALOG_BYTES;
 use serde::{Deserialize, Serialize};
 
 use super::tool::Pin;
-use crate::cache::{self, MAX_BYTES};
+use crate::cache;
 
 const FORMAT: u32 = 1;
 
@@ -95,10 +96,10 @@ impl PinStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if file.metadata()?.len() > MAX_BYTES {
+        if file.metadata()?.len() > CATALOG_BYTES {
             return Err(io::Error::other("the file is too large to be ours"));
         }
-        let pinned: Pinned = serde_json::from_str(&io::read_to_string(io::Read::take(file, MAX_BYTES))?)?;
+        let pinned: Pinned = serde_json::from_str(&io::read_to_string(io::Read::take(file, CATALOG_BYTES))?)?;
         match pinned.format {
             FORMAT => Ok(Some(pinned)),
             other => Err(io::Error::other(format!("format {other} is of another version"))),
