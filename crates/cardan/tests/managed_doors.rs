@@ -492,3 +492,37 @@ async fn f13_a_server_that_turns_modern_serves_calls_over_its_link() {
     within("the close", managed.close("done")).await;
     door.close().await;
 }
+
+/// F12, VER-18: a modern server is replaced by a legacy one, or by one of other revisions. What it says to a probe shows
+/// it, and the next link finds out what it speaks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f12_a_server_of_another_era_is_left() {
+    let turned = Arc::new(AtomicBool::new(false));
+    let is_legacy = Arc::clone(&turned);
+    let script = move |request: Request| {
+        let is_legacy = is_legacy.load(Ordering::SeqCst);
+        async move {
+            let breaks = request.message["params"]["name"] == "break";
+            match (breaks, is_legacy) {
+                (true, _) => Answer::Break,
+                (false, true) => legacy(&request),
+                (false, false) => modern(&request),
+            }
+        }
+    };
+    let door = Door::open(anywhere(), script).await;
+    let managed = keep_in(EraChoice::Auto, door.address);
+    let settled = within("ready", managed.ready(PATIENCE)).await.unwrap();
+    assert_eq!(settled.revision.era(), Era::Modern);
+    let mut watcher = managed.transitions();
+    until(&mut watcher, "ready").await;
+    turned.store(true, Ordering::SeqCst);
+    within("the call that breaks", managed.call_tool("break", &json!({})).unwrap()).await.unwrap_err();
+    let left = until(&mut watcher, "disconnected").await;
+    assert!(matches!(&left.cause, Some(Cause::OpenRefused(_))), "{left:?}");
+    until(&mut watcher, "ready").await;
+    assert_eq!(managed.settled().unwrap().revision.era(), Era::Legacy);
+    within("a call", managed.call_tool("a", &json!({})).unwrap()).await.unwrap();
+    within("the close", managed.close("done")).await;
+    door.close().await;
+}

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cardan_proto::era::Era;
 use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
 use cardan_proto::model::{
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -58,6 +60,8 @@ struct Attempt {
 /// A question whether the peer lives.
 struct Probing {
     link: LinkNumber,
+    /// In which era it was asked.
+    era: Era,
     bound: Duration,
     /// How often it was asked before.
     tries: u32,
@@ -151,9 +155,9 @@ impl Keeper {
         // The session may have been replaced by one of another era since the link was made.
         let settled = self.kept.present().borrow().settled.clone();
         let revision = settled.map_or_else(|| client.settled().revision, |settled| settled.revision);
-        let method = ping(revision.era());
-        let handle = client.peer().call(method, None, options);
-        self.probe = Some(Probing { link, bound, tries, handle });
+        let era = revision.era();
+        let handle = client.peer().call(ping(era), None, options);
+        self.probe = Some(Probing { link, era, bound, tries, handle });
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
@@ -253,13 +257,13 @@ impl Keeper {
     }
 
     fn probed(&mut self, outcome: Outcome) {
-        let Some(Probing { link, bound, tries, .. }) = self.probe.take() else { return };
+        let Some(Probing { link, era, bound, tries, .. }) = self.probe.take() else { return };
         // What a stale connection broke was asked of nobody: one more, over a fresh one.
         if tries == 0 && matches!(&outcome, Outcome::Lost { delivery, .. } if *delivery != Delivery::NotSent)
         {
             return self.probe(link, 1);
         }
-        match verdict(outcome, bound) {
+        match verdict(outcome, era, bound) {
             Verdict::Lives => self.kept.feed(Input::Probed { link, trouble: None }),
             Verdict::Gone(cause) => self.kept.feed(Input::Probed { link, trouble: Some(cause) }),
             Verdict::NotAsked => self.ask_again = Some((link, Box::pin(tokio::time::sleep(ASK_AGAIN)))),
@@ -337,9 +341,11 @@ enum Verdict {
     NotAsked,
 }
 
-/// Any answer is a sign of life, and so are other bytes.
-fn verdict(outcome: Outcome, bound: Duration) -> Verdict {
+/// Any answer is a sign of life, and so are other bytes; but not of the server that the link was made to, if that
+/// spoke another era.
+fn verdict(outcome: Outcome, era: Era, bound: Duration) -> Verdict {
     match outcome {
+        Outcome::Fault(fault) if is_foreign(era, fault.code) => Verdict::Gone(Cause::OpenRefused(fault)),
         Outcome::TimedOut { seen_bytes: 0, .. } => Verdict::Gone(Cause::Silent(bound)),
         Outcome::Lost { cause: Cause::Http(failure), delivery: Delivery::NotSent }
             if turns_away(&failure) =>
@@ -354,6 +360,11 @@ fn verdict(outcome: Outcome, bound: Duration) -> Verdict {
     }
 }
 
+/// Whether a server that speaks the era would not say so. Every modern one knows the probe; some legacy ones do not.
+fn is_foreign(era: Era, said: i64) -> bool {
+    said == code::UNSUPPORTED_VERSION || (era == Era::Modern && said == code::METHOD_NOT_FOUND)
+}
+
 /// Whether a status was said by someone who is there and would let in other calls: a limit on rates, a proxy.
 /// Where authorization is wanted, a new link asks for it.
 fn turns_away(failure: &HttpFailure) -> bool {
@@ -364,17 +375,35 @@ fn turns_away(failure: &HttpFailure) -> bool {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use cardan_proto::jsonrpc::fault::Fault;
     use cardan_proto::session::event::Refusal;
 
     /// PNG-2: what was never sent says nothing about the peer.
     #[test]
     fn png_2_only_what_was_answered_is_a_sign_of_life() {
         let bound = Duration::from_secs(10);
-        assert_eq!(verdict(Outcome::Done(Bytes::from_static(b"{}")), bound), Verdict::Lives);
-        assert_eq!(verdict(Outcome::Refused(Refusal::NotOpen), bound), Verdict::NotAsked);
+        assert_eq!(verdict(Outcome::Done(Bytes::from_static(b"{}")), Era::Legacy, bound), Verdict::Lives);
+        assert_eq!(verdict(Outcome::Refused(Refusal::NotOpen), Era::Legacy, bound), Verdict::NotAsked);
         let cause = Cause::ClosedByPeer;
         let lost = Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent };
-        assert_eq!(verdict(lost, bound), Verdict::Gone(cause));
+        assert_eq!(verdict(lost, Era::Legacy, bound), Verdict::Gone(cause));
+    }
+
+    /// PNG-2, VER-18: a fault is a sign of life, unless it shows that the era is another by now.
+    #[test]
+    fn ver_18_a_fault_may_show_another_era() {
+        let rows = [
+            (Era::Legacy, code::METHOD_NOT_FOUND, true),
+            (Era::Modern, code::METHOD_NOT_FOUND, false),
+            (Era::Legacy, code::UNSUPPORTED_VERSION, false),
+            (Era::Modern, code::UNSUPPORTED_VERSION, false),
+            (Era::Modern, code::INTERNAL, true),
+        ];
+        for (era, code, lives) in rows {
+            let fault = Fault::new(code, "no");
+            let verdict = verdict(Outcome::Fault(fault), era, Duration::from_secs(10));
+            assert_eq!(verdict == Verdict::Lives, lives, "{era:?} {code}: {verdict:?}");
+        }
     }
 
     /// PNG-2: a status that turns a probe away is an answer too, unless a new link would fare better.
@@ -388,7 +417,7 @@ mod tests {
         };
         let lost = |failure: HttpFailure, delivery| {
             let cause = Cause::Http(Box::new(failure));
-            verdict(Outcome::Lost { cause, delivery }, bound)
+            verdict(Outcome::Lost { cause, delivery }, Era::Legacy, bound)
         };
         for status in [405, 407, 413, 429] {
             assert_eq!(lost(turned_away(status), Delivery::NotSent), Verdict::Lives, "{status}");
