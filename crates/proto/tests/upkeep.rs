@@ -434,3 +434,18 @@ proptest! {
         }
     }
 }
+
+/// S2-36, F13: a session that is replaced on its link does not mend a listen that broke before.
+#[test]
+fn s2_36_a_renewed_session_does_not_hide_a_broken_listen() {
+    let mut rig = Rig::new(Policy::REMOTE, 1);
+    let link = rig.link();
+    rig.feed(Input::Opened { link });
+    rig.feed(Input::Deaf { link });
+    for state in [State::Initializing, State::Ready] {
+        rig.feed(Input::Session { link, state, cause: None });
+    }
+    assert_eq!(rig.upkeep.condition(), Condition::Degraded);
+    rig.feed(Input::Hearing { link });
+    assert_eq!(rig.upkeep.condition(), Condition::READY);
+}

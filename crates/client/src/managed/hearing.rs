@@ -47,11 +47,8 @@ enum Told {
 /// What is news about all of them together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// All are in force, after some were not.
-    All {
-        /// Changes may have been missed on this very link.
-        again: bool,
-    },
+    /// All are in force, after some were not: changes may have been missed on this very link.
+    All,
     /// One is not in force although the link lives.
     Less,
 }
@@ -108,7 +105,7 @@ impl Ears {
         }
         let all = self.ears.iter().all(|carried| carried.hearing == Hearing::InForce);
         if all && std::mem::take(&mut self.told) == Told::Less {
-            return Poll::Ready(Heard::All { again: true });
+            return Poll::Ready(Heard::All);
         }
         Poll::Pending
     }

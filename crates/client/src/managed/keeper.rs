@@ -239,11 +239,9 @@ impl Keeper {
                 self.ask_again = None;
                 self.probe(link, 0);
             }
-            Woken::Heard(link, Heard::All { again }) => {
+            Woken::Heard(link, Heard::All) => {
                 self.kept.feed(Input::Hearing { link });
-                if again {
-                    self.list_again(self.kept.reconnected());
-                }
+                self.list_again(self.kept.reconnected());
             }
             Woken::Heard(link, Heard::Less) => self.kept.feed(Input::Deaf { link }),
             Woken::Listed => self.listing = None,

@@ -303,6 +303,11 @@ impl Upkeep {
             (_, state) => state,
         };
         self.become_condition(now, Condition::Session(next), cause);
+        // A new session does not bring a broken listen in force.
+        let deaf = matches!(self.phase, Phase::Up { .. }) && self.care.hearing_since.is_none();
+        if deaf && self.condition == Condition::READY {
+            self.become_condition(now, Condition::Degraded, None);
+        }
     }
 
     fn opened(&mut self, now: Moment) {
