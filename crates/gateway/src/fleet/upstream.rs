@@ -61,10 +61,26 @@ pub(super) struct Inner {
     /// How many connections were begun.
     begun: u64,
     pub(super) progress: Progress,
-    ups: u32,
+    ups: Ups,
     revision: Option<Revision>,
     cause: Option<Arc<str>>,
     since: Instant,
+}
+
+/// How many links came up. A session that is renewed on its link is no other link.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ups {
+    dialled: bool,
+    count: u32,
+}
+
+impl Ups {
+    fn saw(&mut self, condition: Condition) {
+        self.dialled |= condition == Condition::CONNECTING;
+        if condition.is_up() && std::mem::take(&mut self.dialled) {
+            self.count += 1;
+        }
+    }
 }
 
 /// How far starting has come, for those who wait for it.
@@ -98,7 +114,7 @@ impl Upstream {
             closing: false,
             begun: 0,
             progress: Progress::Open,
-            ups: 0,
+            ups: Ups::default(),
             revision: None,
             cause: spec.making.as_ref().err().cloned(),
             since: now,
@@ -229,7 +245,7 @@ impl Upstream {
             health,
             cause: inner.cause.clone(),
             since: inner.since.elapsed(),
-            restarts: inner.ups.saturating_sub(1),
+            restarts: inner.ups.count.saturating_sub(1),
             revision: inner.revision.or_else(|| inner.catalog.as_ref().map(|catalog| catalog.revision)),
             known: match (&inner.catalog, oldest) {
                 (None, _) => Known::Nothing,
@@ -349,9 +365,7 @@ impl Upstream {
             // Its parts are clean; together they may read like something that is not.
             inner.cause = Some(self.hidden(&cause.to_string()));
         }
-        if transition.to == Condition::READY && !transition.from.is_up() {
-            inner.ups += 1;
-        }
+        inner.ups.saw(transition.to);
     }
 
     /// Text without this server's secrets.
@@ -443,3 +457,31 @@ impl fmt::Display for Unavailable {
 }
 
 impl std::error::Error for Unavailable {}
+
+#[cfg(test)]
+mod tests {
+    use cardan_proto::session::state::State;
+
+    use super::*;
+
+    /// A renewed session is no restart, a new link is.
+    #[test]
+    fn s0_79_restarts_are_links() {
+        let mut ups = Ups::default();
+        let initializing = Condition::Session(State::Initializing);
+        for (seen, count) in [
+            (Condition::CONNECTING, 0),
+            (initializing, 0),
+            (Condition::READY, 1),
+            (Condition::Degraded, 1),
+            (initializing, 1),
+            (Condition::READY, 1),
+            (Condition::DISCONNECTED, 1),
+            (Condition::CONNECTING, 1),
+            (Condition::READY, 2),
+        ] {
+            ups.saw(seen);
+            assert_eq!(ups.count, count, "{seen:?}");
+        }
+    }
+}
