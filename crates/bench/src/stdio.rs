@@ -4,7 +4,7 @@
 use cardan_proto::era::Revision;
 
 use crate::Figure;
-use crate::harness::{Harness, example};
+use crate::harness::{Harness, example, least};
 
 pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
     let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
@@ -19,7 +19,7 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
         figures.push(Figure::new(format!("{what}: allocations"), counted.1, "", Some(12.0)));
     }
     let options = ["--transport", "stdio", "--inflight", "64", "--seconds", "1"];
-    let ratio = harness.ratio("server_cpu_us_per_call", &echo, &floor, &options)?;
+    let ratio = harness.ratio("server_cpu_us_per_call", least, &echo, &floor, &options)?;
     let what = "stdio echo at 64 in flight: CPU to the typed floor";
     figures.push(Figure::new(what, ratio, "times", Some(4.0)));
     Ok(figures)
