@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cardan_client::Managed;
 use cardan_proto::era::Revision;
+use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -371,6 +372,11 @@ impl Upstream {
     /// Text without this server's secrets.
     pub(crate) fn hidden(&self, text: &str) -> Arc<str> {
         self.spec.secrets.redact(text).into()
+    }
+
+    /// What is not to be shown of it.
+    pub(crate) fn secrets(&self) -> &Redactor {
+        &self.spec.secrets
     }
 
     pub(super) fn settled(&self, revision: Revision) {

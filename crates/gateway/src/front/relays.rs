@@ -67,7 +67,8 @@ impl Relays {
         // It was met, or calls would not flow.
         let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
         let name = Some(upstream.name().into());
-        let options = Options { behind, name, ..self.options.clone() };
+        let secrets = upstream.secrets().clone();
+        let options = Options { behind, name, secrets, ..self.options.clone() };
         let relay = Relay::beside(&visit.managed, self.lend, &settled, making.clone(), options);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);

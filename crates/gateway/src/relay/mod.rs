@@ -34,6 +34,7 @@ use bytes::Bytes;
 use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Cause;
 use cardan_runtime::driver::Driver;
@@ -68,6 +69,8 @@ pub struct Options {
     /// What the upstream is called in what is told of it, and before the names of its tasks; nothing: it is the
     /// only one.
     pub name: Option<Arc<str>>,
+    /// What is not to be told to clients of whatever the upstream or its connection says of a call that failed.
+    pub secrets: Redactor,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
     /// Bounds of the sessions with clients.
@@ -82,6 +85,7 @@ impl Default for Options {
             parked: 64,  // each holds a line
             behind: Behind::Many,
             name: None,
+            secrets: Redactor::default(),
             opening: Duration::from_secs(120), // a package may have to be fetched first
             limits: Limits::DEFAULT,
         }
@@ -207,7 +211,7 @@ impl Relay {
         let core = Arc::new(Core {
             making,
             met: Editions::new(Met::of(settled, &options.limits)),
-            who: Who::server(options.name.as_deref()),
+            who: Who::server(options.name.as_deref(), options.secrets.clone()),
             names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
             seats: Arc::new(Semaphore::new(options.guests)),
