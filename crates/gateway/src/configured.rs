@@ -110,6 +110,7 @@ pub fn spec(
         making,
         lazy: settings.lazy.unwrap_or(false),
         idle_stop: settings.idle_stop.filter(|after| !after.is_zero()),
+        call_timeout: settings.call_timeout.filter(|silent| !silent.is_zero()),
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
         rules: rules(&server.tools),
         secrets,

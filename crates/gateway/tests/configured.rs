@@ -71,6 +71,19 @@ async fn int_7_a_catalog_is_for_the_credential_that_it_was_told_to() {
     }
 }
 
+/// A time for calls is known to who passes them on; none, or for ever, leaves it to the client.
+#[test]
+fn the_time_for_calls_is_taken_over() {
+    for (more, silent) in [
+        ("call_timeout = '2m'", Some(Duration::from_secs(120))),
+        ("call_timeout = 0", None),
+        ("lazy = true", None),
+    ] {
+        let specs = specs_of(&format!("[servers.a]\ncommand = 'nothing'\n{more}"), None);
+        assert_eq!(specs[0].call_timeout, silent, "{more}");
+    }
+}
+
 /// Another credential is another connection; what cannot be expanded is listed with its problem, without values.
 #[tokio::test]
 async fn another_credential_is_another_connection() {

@@ -8,19 +8,21 @@ mod relaying;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cardan_client::{Call, Client, way};
+use cardan_client::{CallError, Client, way};
 use cardan_gateway::fleet::{Making, Spec};
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::tool::CallToolResult;
 use cardan_proto::secret::{Redactor, Secret};
-use cardan_proto::session::event::CallOptions;
+use cardan_proto::session::event::{CallOptions, Wanted};
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
-use cardan_server::Server;
-use fronting::{at, front};
-use relaying::plain;
+use cardan_server::{Cx, Server, Stop};
+use fronting::{at, front, spec};
+use relaying::{plain, revisions};
 use serde_json::json;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 const TOKEN: &str = "tok-1234567890";
 
@@ -29,11 +31,41 @@ fn small(name: &'static str) -> Server {
     Server::builder(name, "1").tool("who", "tells its name", move || async move { name }).build()
 }
 
-/// A call whose caller waits for ever.
-fn patient(client: &Client, tool: &str) -> Call<CallToolResult> {
+/// A call whose caller waits as good as for ever.
+async fn patient(client: &Client, tool: &str) -> Result<CallToolResult, CallError> {
     let never = Some(Duration::ZERO);
-    let options = CallOptions { idle: never, total: never, ..CallOptions::default() };
-    client.call_tool_with(tool, &json!({}), options).unwrap()
+    let options = CallOptions { idle: never, total: never, progress: Wanted::Yes, ..CallOptions::default() };
+    let call = client.call_tool_with(tool, &json!({}), options).unwrap();
+    tokio::time::timeout(Duration::from_secs(3600), call).await.expect("it ends within an hour")
+}
+
+/// A server that is configured with a time for its calls has that long in silence, however long the client waits; what
+/// tells how far it is may go on.
+#[tokio::test(start_paused = true)]
+async fn silence_is_bounded_where_the_server_says_so() {
+    for era in ERAS {
+        for upstream in ERAS {
+            let server = Server::builder("slow", "1")
+                .revisions(revisions(upstream))
+                .tool("hang", "never ends", |_: Cx| std::future::pending::<Result<String, Stop>>())
+                .tool("steps", "takes a while", |cx: Cx| async move {
+                    for step in 1..=5 {
+                        tokio::time::sleep(Duration::from_secs(60)).await;
+                        cx.progress(f64::from(step), None, None);
+                    }
+                    Ok::<_, Stop>("done")
+                })
+                .build();
+            let mut slow = spec("slow", &server).0;
+            slow.call_timeout = Some(Duration::from_secs(90));
+            let front = front(vec![slow]);
+            let client = at(&front, era, plain()).await;
+            let told = patient(&client, "slow__hang").await.unwrap_err().to_string();
+            assert!(told.contains("did not answer in time"), "{era:?} {upstream:?} {told}");
+            let done = patient(&client, "slow__steps").await.unwrap();
+            assert_eq!(done.content[0].as_text(), Some("done"), "{era:?} {upstream:?}");
+        }
+    }
 }
 
 /// What a server quotes of our credentials when it refuses us is told to no client.

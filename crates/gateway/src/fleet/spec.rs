@@ -29,6 +29,8 @@ pub struct Spec {
     pub lazy: bool,
     /// Stopped after so long without use; none: never.
     pub idle_stop: Option<Duration>,
+    /// How long it may be silent about a client's call; none: as long as the client waits.
+    pub call_timeout: Option<Duration>,
     /// Calls at a time; none: as many as come.
     pub concurrency: Option<usize>,
     /// What of it is shown.
@@ -80,6 +82,7 @@ impl Spec {
             making,
             lazy: false,
             idle_stop: None,
+            call_timeout: None,
             concurrency: None,
             rules: RuleSet::default(),
             secrets: Redactor::default(),

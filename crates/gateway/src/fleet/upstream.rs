@@ -374,6 +374,11 @@ impl Upstream {
         self.spec.secrets.redact(text).into()
     }
 
+    /// How long it may be silent about a call; none: as long as the caller waits.
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        self.spec.call_timeout
+    }
+
     /// What is not to be shown of it.
     pub(crate) fn secrets(&self) -> &Redactor {
         &self.spec.secrets

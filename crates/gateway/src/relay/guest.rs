@@ -41,6 +41,7 @@ pub(super) struct Guest {
     lists: Option<OnLists>,
     names: Names,
     patience: Duration,
+    call_timeout: Option<Duration>,
     who: Who,
     farewells: Arc<Farewells>,
     _seat: OwnedSemaphorePermit,
@@ -88,6 +89,7 @@ impl Guest {
                 lists,
                 names: core.names.clone(),
                 patience: core.options.limits.call_idle_timeout,
+                call_timeout: core.options.call_timeout,
                 who: core.who.clone(),
                 farewells: Arc::clone(&core.farewells),
                 _seat: seat,
@@ -139,7 +141,7 @@ impl Guest {
         let method = called.call.method;
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
-        let options = terms::options(called.progress, Rounds::Ours);
+        let options = terms::options(called.progress, Rounds::Ours, self.call_timeout);
         let mut call = self.line.managed.start(method.clone(), params, options);
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());

@@ -71,6 +71,8 @@ pub struct Options {
     pub name: Option<Arc<str>>,
     /// What is not to be told to clients of whatever the upstream or its connection says of a call that failed.
     pub secrets: Redactor,
+    /// How long the upstream may be silent about a call; none: as long as the client waits.
+    pub call_timeout: Option<Duration>,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
     /// Bounds of the sessions with clients.
@@ -86,6 +88,7 @@ impl Default for Options {
             behind: Behind::Many,
             name: None,
             secrets: Redactor::default(),
+            call_timeout: None,
             opening: Duration::from_secs(120), // a package may have to be fetched first
             limits: Limits::DEFAULT,
         }

@@ -99,7 +99,7 @@ async fn begin(
     let params = core.names.inward(&called.call, terms::params(&called, upstream));
     let method = called.call.method.clone();
     // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
-    let options = terms::options(called.progress, Rounds::Callers);
+    let options = terms::options(called.progress, Rounds::Callers, core.options.call_timeout);
     let call = line.managed.start(method.clone(), params, options);
     let overheard = if need == Need::Alone { lease.shared.overheard() } else { None };
     let running = Running {

@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 
 use super::who::Who;
 
-/// How a client's call is made upstream. It waits as long as the client does: who leaves cancels.
-pub(super) fn options(progress: Wanted, rounds: Rounds) -> CallOptions {
-    let never = Some(Duration::ZERO);
-    CallOptions { idle: never, total: never, progress, rounds, ..CallOptions::default() }
+/// How a client's call is made upstream. It waits as long as the client does, since who leaves cancels; or, where the
+/// server may only be `silent` for so long, until then. Progress puts that off, as often as it comes.
+pub(super) fn options(progress: Wanted, rounds: Rounds, silent: Option<Duration>) -> CallOptions {
+    let never = Duration::ZERO;
+    let (idle, total) = (Some(silent.unwrap_or(never)), Some(never));
+    CallOptions { idle, total, progress, rounds, ..CallOptions::default() }
 }
 
 /// The params of a call for an upstream of this era: raw, but without what only the client's era means.
