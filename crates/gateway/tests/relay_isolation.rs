@@ -113,6 +113,39 @@ async fn plain_calls_share_a_line() {
     }
 }
 
+/// Lines that calls held alone are there for the next ones, however many, and are left once nobody needs them.
+#[tokio::test(start_paused = true)]
+async fn lines_are_kept_for_a_while() {
+    const CALLS: usize = 16;
+    let together = Arc::new(Barrier::new(CALLS));
+    let meeting = Arc::clone(&together);
+    let server = Server::builder("meeting", "1")
+        .revisions(revisions(Era::Legacy))
+        .tool("meet", "waits for the others", move |_: Cx| {
+            let meeting = Arc::clone(&meeting);
+            async move {
+                meeting.wait().await;
+                Ok::<_, Stop>("met")
+            }
+        })
+        .build();
+    let (relay, dialled) = relay(&server).await;
+    for _ in 0..3 {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..CALLS {
+            let client = connect(&relay, Era::Modern, answering("ada")).await;
+            calls.spawn(async move { text(&client, "meet", json!({})).await });
+        }
+        while let Some(met) = soon("a call", calls.join_next()).await {
+            assert_eq!(met.unwrap(), "met");
+        }
+    }
+    // One more is there for calls that nobody can be asked for.
+    assert_eq!((dialled.count(), relay.census().0), (CALLS + 1, CALLS + 1));
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    assert_eq!(relay.census().0, 2, "one of each kind is left");
+}
+
 /// Late words of a call that was given up reach nobody.
 #[tokio::test]
 async fn late_words_reach_nobody() {

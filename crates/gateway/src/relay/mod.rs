@@ -311,12 +311,20 @@ struct Farewells(Mutex<JoinSet<()>>);
 impl Farewells {
     /// Leaves a connection; without a runtime it ends at once.
     fn say(&self, managed: Managed, reason: &'static str) {
+        self.say_with(managed, reason, ());
+    }
+
+    /// The same, with something that is dropped once it is left.
+    fn say_with(&self, managed: Managed, reason: &'static str, until: impl Send + 'static) {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
         let mut leaving = lock(&self.0);
         while leaving.try_join_next().is_some() {}
-        leaving.spawn(async move { managed.close(reason).await });
+        leaving.spawn(async move {
+            managed.close(reason).await;
+            drop(until);
+        });
     }
 
     /// Waits until all are left.

@@ -1,7 +1,8 @@
 //! The lines that modern calls share, or hold alone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use cardan_client::{CallError, Managed, Settled, Watcher};
@@ -11,6 +12,8 @@ use cardan_proto::session::event::Event;
 use cardan_proto::upkeep::condition::Condition;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::line::{Hears, Line};
 use super::voice::{Asking, Voice};
@@ -25,6 +28,12 @@ pub(super) struct Pool {
     patience: Duration,
     shelves: Mutex<HashMap<String, Vec<Entry>>>,
     freed: Notify,
+    /// A line is free that may be left in a while.
+    idled: Arc<Notify>,
+    /// Lines that are being left: what they lead to is still there.
+    leaving: AtomicUsize,
+    /// Leaves lines that nobody has used for a while.
+    tidying: OnceLock<AbortHandle>,
     /// Counts the lines that were opened, for listens that follow all of them.
     opened: watch::Sender<u64>,
     farewells: Arc<Farewells>,
@@ -74,6 +83,8 @@ impl Shared {
 struct Entry {
     shared: Arc<Shared>,
     running: usize,
+    /// Since when nothing runs there.
+    idle: Instant,
     held: Held,
     /// Listens of clients that follow the lines of its shelf; counted at the first.
     listens: usize,
@@ -100,8 +111,9 @@ enum Origin {
 /// How long a call by a new line waits for listens to stand there.
 const HEARING: Duration = Duration::from_secs(2);
 
-/// Lines beyond the first that are kept for the next call that needs one alone.
-const SPARE: usize = 4;
+/// How long a line beyond the first is kept for the next call that needs one alone. It may be a process, which takes long
+/// to start.
+const KEPT: Duration = Duration::from_secs(60);
 
 impl Pool {
     pub(super) fn start(
@@ -114,18 +126,25 @@ impl Pool {
             let (line, voice) = (Line::lent(managed), Arc::default());
             let behind = watch::Sender::new(0);
             let shared = Arc::new(Shared { line, voice, origin: Origin::Lent, behind });
-            let entry = Entry { shared, running: 0, held: Held::No, listens: 0 };
+            let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens: 0 };
             (json!({}).to_string(), vec![entry])
         });
-        Arc::new(Self {
+        let pool = Arc::new(Self {
             making,
             max: options.lines.max(1),
             patience: options.limits.call_idle_timeout,
             shelves: Mutex::new(lent.into_iter().collect()),
             freed: Notify::new(),
+            idled: Arc::default(),
+            leaving: AtomicUsize::new(0),
+            tidying: OnceLock::new(),
             opened: watch::Sender::new(0),
             farewells,
-        })
+        });
+        let tidying = tokio::spawn(tidy(Arc::downgrade(&pool), Arc::clone(&pool.idled))).abort_handle();
+        // Nobody else has it yet, so it is not set.
+        let _ = pool.tidying.set(tidying);
+        pool
     }
 
     /// The line that nobody can be asked on.
@@ -178,7 +197,8 @@ impl Pool {
     fn try_take(self: &Arc<Self>, askable: &Value, need: Need) -> Option<Lease> {
         let key = askable.to_string();
         let mut shelves = lock(&self.shelves);
-        let total: usize = shelves.values().map(Vec::len).sum();
+        let lines: usize = shelves.values().map(Vec::len).sum();
+        let total = lines + self.leaving.load(Ordering::SeqCst);
         let shelf = shelves.entry(key.clone()).or_default();
         let fits = |entry: &Entry| match need {
             // Nothing comes unasked from a modern upstream, so who holds a line alone is not disturbed.
@@ -212,7 +232,7 @@ impl Pool {
         let line = Line::open(&self.making, askable.clone(), hears);
         let behind = watch::Sender::new(listens);
         let shared = Arc::new(Shared { line, voice, origin: Origin::Own, behind });
-        Entry { shared, running: 0, held: Held::No, listens }
+        Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens }
     }
 
     /// Follows the lines on which `askable` may be asked: those there are, and those to come.
@@ -225,7 +245,7 @@ impl Pool {
         Followed { pool: Arc::clone(self), key, opened, known: Vec::new() }
     }
 
-    fn give_back(&self, lease: &Lease) {
+    fn give_back(self: &Arc<Self>, lease: &Lease) {
         let mut shelves = lock(&self.shelves);
         let Some(shelf) = shelves.get_mut(&lease.key) else { return };
         let Some(at) = shelf.iter().position(|entry| Arc::ptr_eq(&entry.shared, &lease.shared)) else {
@@ -233,6 +253,7 @@ impl Pool {
         };
         let entry = &mut shelf[at];
         entry.running -= 1;
+        entry.idle = Instant::now();
         if lease.need == Need::Alone {
             entry.shared.voice.give(None);
             entry.held = if lease.landed { Held::No } else { Held::Spoiled };
@@ -240,13 +261,37 @@ impl Pool {
             // What it still says would be taken for the words of whoever holds the line next.
             entry.held = Held::Spoiled;
         }
-        let spare = entry.held == Held::Spoiled || at > SPARE;
-        let gone = (at > 0 && entry.running == 0 && spare).then(|| shelf.remove(at));
+        let (free, spoiled) = (at > 0 && entry.running == 0, entry.held == Held::Spoiled);
+        if free && spoiled {
+            self.leave(&shelf.remove(at));
+        }
         drop(shelves);
         self.freed.notify_waiters();
-        if let Some(entry) = gone {
-            self.farewells.say(entry.shared.line.managed.clone(), "no call needs it any more");
+        if free && !spoiled {
+            self.idled.notify_one();
         }
+    }
+
+    /// Leaves lines that nobody has used for a while, and tells when the next is due.
+    fn sweep(self: &Arc<Self>) -> Option<Instant> {
+        let (now, mut due) = (Instant::now(), None);
+        let mut shelves = lock(&self.shelves);
+        for shelf in shelves.values_mut().filter(|shelf| shelf.len() > 1) {
+            let gone = |entry: &mut Entry| entry.running == 0 && entry.idle + KEPT <= now;
+            for entry in shelf.extract_if(1.., gone) {
+                self.leave(&entry);
+            }
+            let left = shelf.iter().skip(1).filter(|entry| entry.running == 0).map(|entry| entry.idle + KEPT);
+            due = left.chain(due).min();
+        }
+        due
+    }
+
+    /// Under the lock, so that whoever counts lines counts it here or there.
+    fn leave(self: &Arc<Self>, entry: &Entry) {
+        self.leaving.fetch_add(1, Ordering::SeqCst);
+        let leaving = Leaving(Arc::downgrade(self));
+        self.farewells.say_with(entry.shared.line.managed.clone(), "no call needs it any more", leaving);
     }
 
     pub(super) fn lines(&self) -> usize {
@@ -257,6 +302,39 @@ impl Pool {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
         for entry in shelves.into_values().flatten().filter(|entry| entry.shared.origin == Origin::Own) {
             entry.shared.line.managed.close(reason).await;
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(tidying) = self.tidying.get() {
+            tidying.abort();
+        }
+    }
+}
+
+/// A line that is being left, while it lives.
+struct Leaving(Weak<Pool>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.leaving.fetch_sub(1, Ordering::SeqCst);
+            pool.freed.notify_waiters();
+        }
+    }
+}
+
+/// Looks after lines that nobody uses.
+async fn tidy(pool: Weak<Pool>, idled: Arc<Notify>) {
+    loop {
+        idled.notified().await;
+        let mut due = Some(Instant::now() + KEPT);
+        while let Some(at) = due {
+            tokio::time::sleep_until(at).await;
+            let Some(pool) = pool.upgrade() else { return };
+            due = pool.sweep();
         }
     }
 }
