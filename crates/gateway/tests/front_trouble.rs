@@ -8,19 +8,23 @@ mod relaying;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cardan_client::{CallError, Client, way};
 use cardan_gateway::fleet::{Making, Spec};
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::model::form::Form;
 use cardan_proto::model::tool::CallToolResult;
 use cardan_proto::secret::{Redactor, Secret};
-use cardan_proto::session::event::{CallOptions, Wanted};
+use cardan_proto::session::event::{CallOptions, Rounds, Wanted};
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
 use cardan_server::{Cx, Server, Stop};
 use fronting::{at, front, spec};
-use relaying::{plain, revisions};
-use serde_json::json;
+use relaying::{answering, plain, revisions};
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
@@ -65,6 +69,38 @@ async fn silence_is_bounded_where_the_server_says_so() {
             let done = patient(&client, "slow__steps").await.unwrap();
             assert_eq!(done.content[0].as_text(), Some("done"), "{era:?} {upstream:?}");
         }
+    }
+}
+
+/// A parked call whose server dies, or whose client stays away, leaves its place to others.
+#[tokio::test(start_paused = true)]
+async fn a_parked_call_leaves_its_place() {
+    for crash in [true, false] {
+        let server = Server::builder("asking", "1")
+            .revisions(revisions(Era::Legacy))
+            .tool("ask", "asks", |cx: Cx| async move {
+                cx.elicit("who", &Form::new("who?").string("name"))?;
+                Ok::<_, Stop>("done")
+            })
+            .tool("who", "tells its name", async || "asking")
+            .build();
+        let (mut asking, dialled) = spec("asking", &server);
+        asking.concurrency = Some(1);
+        let front = front(vec![asking]);
+        let client = at(&front, Era::Modern, answering("ada")).await;
+        let params = Bytes::from(json!({"name": "asking__ask", "arguments": {}}).to_string());
+        let options = CallOptions { rounds: Rounds::Callers, ..CallOptions::default() };
+        let asked = client.raw(Method::ToolsCall, Some(params), options).await.unwrap();
+        let asked: Value = serde_json::from_slice(&asked).unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        if crash {
+            dialled.crash();
+        }
+        let began = Instant::now();
+        let done = patient(&client, "asking__who").await.unwrap();
+        assert_eq!(done.content[0].as_text(), Some("asking"));
+        let ttl = Limits::DEFAULT.request_state_ttl;
+        assert!(began.elapsed() <= if crash { ttl / 2 } else { ttl }, "{:?}", began.elapsed());
     }
 }
 

@@ -33,11 +33,12 @@ pub(super) struct Running {
     /// What comes by a line that it holds alone and that someone else keeps.
     overheard: Option<Watcher<Event>>,
     upstream: Era,
-    lease: Lease,
+    /// None: it has ended, and needs no line any more.
+    lease: Option<Lease>,
     /// May its result name a task?
     tasks: Tasks,
     /// What the call occupies elsewhere, for as long as it runs.
-    _held: Held,
+    held: Held,
 }
 
 /// Something that is occupied while a call runs.
@@ -89,7 +90,7 @@ async fn begin(
     let ready = line.ready(core.options.limits.call_idle_timeout).await;
     let upstream = ready.map_err(|error| core.who.unreachable(&error))?;
     lease.shared.heard().await;
-    let asking = (need == Need::Alone).then(|| Asking::new(cx.clone(), core.park.ttl(), &core.park));
+    let asking = (need == Need::Alone).then(|| Asking::new(cx.clone(), core.park.ttl()));
     if let Some(asking) = &asking {
         lease.voice(Arc::clone(asking));
     }
@@ -108,9 +109,9 @@ async fn begin(
         method,
         asking: asking.filter(|_| asks),
         upstream,
-        lease,
+        lease: Some(lease),
         tasks: Names::concern(&called),
-        _held: held,
+        held,
     };
     running.run(core, principal, cx, &called).await
 }
@@ -127,7 +128,7 @@ async fn go_on(
         return Err(Fault::invalid_params(why));
     };
     let bound = Bound::of(&called.call, principal.clone())?;
-    let running = core.park.take(&state, &bound)?;
+    let running = core.park.take(&state, &bound).await?;
     if let Some(asking) = &running.asking {
         asking.resume(cx.clone(), called.answers.take());
     }
@@ -153,7 +154,7 @@ impl Running {
                     while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
                         pass_on(cx, log_of(&event));
                     }
-                    self.lease.landed();
+                    self.release();
                     let outcome = core.names.outward(self.tasks, &self.method, outcome);
                     let (method, upstream) = (&self.method, self.upstream);
                     return Ok(terms::answer(outcome, method, Era::Modern, upstream, &core.who));
@@ -165,6 +166,19 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// Waits for its end, whatever becomes known before.
+    pub(super) async fn ended(&mut self) {
+        self.call.outcome().await;
+    }
+
+    /// It has ended: whatever it occupies is free for others.
+    pub(super) fn release(&mut self) {
+        if let Some(mut lease) = self.lease.take() {
+            lease.landed();
+        }
+        self.held = None;
     }
 
     async fn step(&mut self) -> Step {

@@ -1,10 +1,10 @@
 //! Calls that run upstream while their modern client answers what the upstream asked.
 //!
-//! The client holds sealed text that names the call. It is good for this client, this call and a while.
+//! The client holds sealed text that names the call. It is good for this client, this call and a while. Each call is
+//! looked after meanwhile: one that ends occupies nothing any more, one whose client stays away is given up.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use orion::aead::{self, SecretKey};
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::sync::oneshot;
 
 use super::modern::Running;
 use crate::fleet::lock;
@@ -46,10 +46,13 @@ struct Inner {
 }
 
 struct Parked {
-    running: Running,
+    /// Asks for the call. Dropped: the call is given up.
+    claim: oneshot::Sender<Claim>,
     bound: Bound,
-    until: Instant,
 }
+
+/// Where a call goes on.
+type Claim = oneshot::Sender<Running>;
 
 impl Park {
     pub(super) fn new(max: usize, ttl: Duration) -> Self {
@@ -67,8 +70,7 @@ impl Park {
     }
 
     /// Takes a call in; what names it is for its client. Without a place it is given up.
-    pub(super) fn put(&self, running: Running, bound: Bound) -> Result<Box<str>, Fault> {
-        self.sweep();
+    pub(super) fn put(self: &Arc<Self>, running: Running, bound: Bound) -> Result<Box<str>, Fault> {
         let mut inner = lock(&self.inner);
         if inner.parked.len() >= self.max {
             return Err(Fault::new(code::BUSY, "too many calls wait for answers; call again later"));
@@ -77,34 +79,39 @@ impl Park {
         let name = inner.minted;
         let sealed = aead::seal(&self.key, &name.to_be_bytes())
             .map_err(|_| Fault::internal("cannot seal the request state"))?;
-        let until = Instant::now() + self.ttl;
-        inner.parked.insert(name, Parked { running, bound, until });
+        let (claim, claimed) = oneshot::channel();
+        inner.parked.insert(name, Parked { claim, bound });
+        let (park, ttl) = (Arc::downgrade(self), self.ttl);
+        tokio::spawn(async move {
+            if tokio::time::timeout(ttl, keep(running, claimed)).await.is_err() {
+                forget(&park, name);
+            }
+        });
         Ok(URL_SAFE_NO_PAD.encode(sealed).into())
     }
 
     /// Hands a call out to the client it belongs to.
-    pub(super) fn take(&self, state: &str, bound: &Bound) -> Result<Running, Fault> {
-        self.sweep();
+    pub(super) async fn take(&self, state: &str, bound: &Bound) -> Result<Running, Fault> {
+        let claimed = self.claim(state, bound)?;
+        claimed.await.map_err(|_| refused(SPENT))
+    }
+
+    fn claim(&self, state: &str, bound: &Bound) -> Result<oneshot::Receiver<Running>, Fault> {
         let sealed = URL_SAFE_NO_PAD.decode(state).map_err(|_| refused("it is not ours"))?;
         let name = aead::open(&self.key, &sealed).ok().and_then(|name| name.try_into().ok());
         let name =
             u64::from_be_bytes(name.ok_or_else(|| refused("it was changed, or sealed by someone else"))?);
         let mut inner = lock(&self.inner);
         match inner.parked.get(&name) {
-            None => return Err(refused("it was used before or has expired; start the call again")),
+            None => return Err(refused(SPENT)),
             Some(parked) if parked.bound != *bound => return Err(refused("it belongs to another call")),
             Some(_) => {}
         }
-        let parked = inner.parked.remove(&name);
-        parked.map(|parked| parked.running).ok_or_else(|| refused("it was used before"))
-    }
-
-    /// Gives up calls whose clients did not come back in time.
-    pub(super) fn sweep(&self) {
-        let now = Instant::now();
-        // Dropped outside of the lock: giving a call up wakes others.
-        let late: Vec<_> = lock(&self.inner).parked.extract_if(|_, parked| parked.until <= now).collect();
-        drop(late);
+        let parked = inner.parked.remove(&name).ok_or_else(|| refused(SPENT))?;
+        let (claim, claimed) = oneshot::channel();
+        // Where it is too late by now, nothing comes of it.
+        let _ = parked.claim.send(claim);
+        Ok(claimed)
     }
 
     /// Gives up all.
@@ -113,6 +120,30 @@ impl Park {
         drop(all);
     }
 }
+
+/// Looks after a call until its client is back.
+async fn keep(mut running: Running, mut claimed: oneshot::Receiver<Claim>) {
+    let claim = tokio::select! {
+        claim = &mut claimed => claim,
+        () = running.ended() => {
+            running.release();
+            claimed.await
+        }
+    };
+    if let Ok(claim) = claim {
+        // Who does not wait for it any more gives it up.
+        let _ = claim.send(running);
+    }
+}
+
+/// The client did not come back in time.
+fn forget(park: &Weak<Park>, name: u64) {
+    if let Some(park) = park.upgrade() {
+        lock(&park.inner).parked.remove(&name);
+    }
+}
+
+const SPENT: &str = "it was used before or has expired; start the call again";
 
 fn refused(why: &str) -> Fault {
     Fault::invalid_params(format!("params.requestState: {why}"))

@@ -1,7 +1,7 @@
 //! A modern call that holds a line alone: the asks and log notes that come by it are its own.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,6 @@ use cardan_runtime::service::Handler;
 use tokio::sync::{Notify, oneshot};
 
 use super::line::{Hears, nobody};
-use super::park::Park;
 use crate::fleet::lock;
 
 /// Who on a shared line is told what comes by it: the call that holds it alone, or nobody.
@@ -56,7 +55,6 @@ pub(super) struct Asking {
     news: Notify,
     /// How long an answer may take.
     patience: Duration,
-    park: Weak<Park>,
 }
 
 struct Inner {
@@ -71,10 +69,9 @@ struct Inner {
 type Reply = oneshot::Sender<Result<Bytes, Fault>>;
 
 impl Asking {
-    pub(super) fn new(cx: CallCx, patience: Duration, park: &Arc<Park>) -> Arc<Self> {
+    pub(super) fn new(cx: CallCx, patience: Duration) -> Arc<Self> {
         let inner = Inner { cx, minted: 0, waiting: Vec::new(), asked: HashMap::new() };
-        let inner = Mutex::new(inner);
-        Arc::new(Self { inner, news: Notify::new(), patience, park: Arc::downgrade(park) })
+        Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), patience })
     }
 
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
@@ -86,18 +83,12 @@ impl Asking {
             inner.waiting.push((name, ask, reply));
         }
         self.news.notify_one();
-        let (patience, park) = (self.patience, Weak::clone(&self.park));
+        let patience = self.patience;
         Box::pin(async move {
             match tokio::time::timeout(patience, answer).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(_)) => Err(Fault::internal("the call that this was asked for has ended")),
-                Err(_) => {
-                    // Its call has waited as long.
-                    if let Some(park) = park.upgrade() {
-                        park.sweep();
-                    }
-                    Err(Fault::internal("the client did not answer in time"))
-                }
+                Err(_) => Err(Fault::internal("the client did not answer in time")),
             }
         })
     }
