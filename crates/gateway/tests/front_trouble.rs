@@ -5,6 +5,7 @@
 mod fronting;
 mod relaying;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -12,17 +13,22 @@ use bytes::Bytes;
 use cardan_client::{CallError, Client, way};
 use cardan_gateway::fleet::{Making, Spec};
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
 use cardan_proto::model::tool::CallToolResult;
 use cardan_proto::secret::{Redactor, Secret};
-use cardan_proto::session::event::{CallOptions, Rounds, Wanted};
+use cardan_proto::session::config::{Config, Role};
+use cardan_proto::session::event::{Answer, CallOptions, Called, Change, Interest, Rounds, Wanted};
 use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
+use cardan_runtime::service::{Handler, Service};
 use cardan_server::{Cx, Server, Stop};
 use fronting::{at, front, spec};
-use relaying::{answering, plain, revisions};
+use relaying::{answering, making, plain, revisions, soon};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -101,6 +107,55 @@ async fn a_parked_call_leaves_its_place() {
         assert_eq!(done.content[0].as_text(), Some("asking"));
         let ttl = Limits::DEFAULT.request_state_ttl;
         assert!(began.elapsed() <= if crash { ttl / 2 } else { ttl }, "{:?}", began.elapsed());
+    }
+}
+
+/// A legacy server that lists one resource and refuses every subscription.
+struct Refusing;
+
+impl Service for Refusing {
+    fn call(&self, _: CallCx, called: Called) -> Handler<Answer> {
+        let answer = match called.call.method {
+            Method::ResourcesList => {
+                Answer::Done(Bytes::from_static(b"{\"resources\":[{\"uri\":\"x://a\",\"name\":\"a\"}]}"))
+            }
+            Method::ResourcesTemplatesList => Answer::Done(Bytes::from_static(b"{\"resourceTemplates\":[]}")),
+            _ => Answer::Fault(Fault::internal("no")),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn refusing(capabilities: &'static str) -> Spec {
+    let identity = Bytes::from_static(b"{\"name\":\"refusing\",\"version\":\"1\"}");
+    let mut config = Config::new(Role::Server, identity, Bytes::from_static(capabilities.as_bytes()));
+    config.revisions = revisions(Era::Legacy);
+    let config = Arc::new(config);
+    let (making, _) = making(move |link| {
+        let (driver, _) = Driver::new(link, Arc::new(Refusing), Arc::clone(&config));
+        async move { drop(driver.await) }
+    });
+    Spec::new("refusing", "http", "digest of refusing", making)
+}
+
+/// What cannot be listened to is not told as changed, whatever happens to other servers.
+#[tokio::test]
+async fn nothing_is_told_of_what_is_not_listened_to() {
+    for capabilities in ["{\"resources\":{}}", "{\"resources\":{\"subscribe\":true}}"] {
+        let mut specs = vec![refusing(capabilities)];
+        let front = front(specs.clone());
+        let client = at(&front, Era::Modern, plain()).await;
+        soon("resources", client.all_resources()).await.unwrap();
+        let interest = Interest { tools: true, uris: vec!["x://a".into()], ..Interest::default() };
+        let mut listen = client.listen(interest);
+        soon("ready", listen.ready()).await.unwrap();
+        for name in ["one", "two", "three"] {
+            specs.push(spec(name, &small(name)).0);
+            front.fleet().reload(specs.clone()).await;
+            let told = soon("a change", listen.next()).await;
+            assert_eq!(told, Some(Change::Tools), "{capabilities} {name}");
+        }
+        front.end("done").await;
     }
 }
 

@@ -271,7 +271,11 @@ impl Station {
                 }
             }
         }
-        Err(refused.unwrap_or_else(|| Fault::resource_not_found(uri)))
+        let listed = self.view().find(Kind::Resources, uri).is_some();
+        Err(refused.unwrap_or_else(|| match listed {
+            true => Fault::invalid_params("params.uri: its server does not tell changes of it"),
+            false => Fault::resource_not_found(uri),
+        }))
     }
 
     /// Subscribes anew to what was subscribed to at a server that is another now. It may have changed in between.
@@ -281,8 +285,14 @@ impl Station {
         if uris.is_empty() {
             return;
         }
-        let station = Arc::downgrade(self);
+        let (station, name) = (Arc::downgrade(self), Box::<str>::from(old.upstream.name()));
         self.own.fetch(async move {
+            if let Some(station) = station.upgrade() {
+                let next = station.front.house.fleet.upstream(&name);
+                let unknown = next.filter(|next| next.catalog().is_none());
+                // One that cannot be reached has nothing for now; others may have it.
+                let _ = station.front.known(unknown.as_ref()).await;
+            }
             for uri in uris {
                 let Some(station) = station.upgrade() else { return };
                 // One that is nowhere any more is not told of, as its server would not.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::House;
 use super::desk::Station;
 use super::view::Purpose;
-use crate::fleet::{Upstream, lock};
+use crate::fleet::{Health, Upstream, lock};
 use crate::relay::Ear;
 
 /// How long a server may take to acknowledge. What stands later is not promised, but told all the same.
@@ -25,15 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct Part {
     cx: CallCx,
-    /// Told what stands, once.
+    /// Told what stands, once. None: it stood before or came too late, so what stands now may have missed something.
     stands: Arc<Mutex<Option<mpsc::Sender<Interest>>>>,
 }
 
 impl Ear for Part {
     fn listening(&self, interest: Interest) {
-        if let Some(stands) = lock(&self.stands).take() {
-            // Whoever does not wait any more has acknowledged without it.
-            let _ = stands.try_send(interest);
+        let first = lock(&self.stands).take();
+        match first.map(|stands| stands.try_send(interest.clone())) {
+            Some(Ok(())) => {}
+            // What may have changed until now is told, as nobody told it.
+            _ => interest.uris.into_iter().for_each(|uri| self.change(Change::Resource(uri))),
         }
     }
 
@@ -124,24 +126,45 @@ async fn hear(
     let House { fleet, relays, .. } = &*station.front.house;
     let (name, mut news) = (upstream.name().to_owned(), fleet.news());
     drop(upstream);
-    let mut missed = false;
     while let Some(upstream) = fleet.upstream(&name) {
+        let before = standing(&upstream);
+        let mut ended = Ended::Failed;
         if let Ok(reached) = relays.reach(&upstream).await {
-            if missed {
-                interest.uris.iter().for_each(|uri| part.change(Change::Resource(uri.clone())));
-            }
             let side = reached.relay.service(station.principal());
             tokio::select! {
-                // How it ended does not matter: it is listened to again.
-                _ = side.listen(&capabilities, interest.clone(), part.clone()) => {}
+                end = side.listen(&capabilities, interest.clone(), part.clone()) => {
+                    ended = if end.is_ok() { Ended::Stood } else { Ended::Failed };
+                }
                 () = upstream.left() => {}
             }
         }
         // Whoever waits for it to stand does not wait for the next time.
         drop(lock(&part.stands).take());
-        missed = true;
-        if news.changed().await.is_err() {
-            return;
+        drop(upstream);
+        loop {
+            if news.changed().await.is_err() {
+                return;
+            }
+            // What failed fails again while the server is the same, whatever happens to others.
+            let same = |upstream: Arc<Upstream>| standing(&upstream) == before;
+            if ended == Ended::Stood || !fleet.upstream(&name).is_some_and(same) {
+                break;
+            }
         }
     }
+}
+
+/// How a listen at one server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// It had stood: it is listened to again.
+    Stood,
+    /// It never stood.
+    Failed,
+}
+
+/// What makes it worth listening to a server again: which it is, which link, and how that stands.
+fn standing(upstream: &Arc<Upstream>) -> (usize, u32, Health) {
+    let status = upstream.status();
+    (Arc::as_ptr(upstream).addr(), status.restarts, status.health)
 }

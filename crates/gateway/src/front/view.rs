@@ -199,6 +199,8 @@ impl View {
         let shown = |at: &usize| allowed && self.known[*at].rules.of(Kind::Resources).show(uri);
         let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
         let places: Vec<usize> = match listed {
+            // Whoever lists it has it, but need not tell when it changes.
+            Some(at) if purpose == Purpose::Listen => Some(at).filter(able).into_iter().collect(),
             Some(at) => vec![at],
             None => {
                 let fits = |template: &UriTemplate| matches!(template.matches(uri), Ok(Some(_)));
