@@ -40,14 +40,21 @@ fn server(name: &'static str, era: Era, go: &Arc<Notify>) -> Server {
 
 /// Two of them, which know us by name.
 async fn both(era: Era, go: &Arc<Notify>) -> Front {
-    let specs = ["one", "t:wo"].map(|name| {
+    before(specs(era, go)).await
+}
+
+fn specs(era: Era, go: &Arc<Notify>) -> [Spec; 2] {
+    ["one", "t:wo"].map(|name| {
         let server = server(name, era, go);
         let (making, _) = making(move |link: MemoryLink| {
             let server = server.clone();
             async move { drop(server.serve_as(link, Some("us".into())).await) }
         });
         Spec::new(name, "http", format!("digest of {name}"), making)
-    });
+    })
+}
+
+async fn before(specs: [Spec; 2]) -> Front {
     let front = front(specs.into());
     // Capabilities are told once, so they must be known.
     soon("known", front.settled()).await;
@@ -138,5 +145,23 @@ async fn tasks_of_the_core_are_found_and_listed() {
         let related = &result["_meta"]["io.modelcontextprotocol/related-task"]["taskId"];
         assert_eq!(related, &json!(id), "{result}");
     }
+    front.end("done").await;
+}
+
+/// Who waits for a task takes no place: neither from calls nor from who cancels the task.
+#[tokio::test]
+async fn a_task_is_cancelled_while_someone_waits_for_it() {
+    let go = Arc::new(Notify::new());
+    let specs = specs(Era::Legacy, &go).map(|spec| Spec { concurrency: Some(1), ..spec });
+    let front = before(specs).await;
+    let client = at(&front, Era::Legacy, plain()).await;
+    let params = json!({"name": "one__work", "arguments": {}, "task": {"ttl": 60000}});
+    let task = call(&client, Method::ToolsCall, params).await;
+    let id = json!({"taskId": task["task"]["taskId"]});
+    let waiting = client.raw(Method::TasksResult, Some(Bytes::from(id.to_string())), CallOptions::default());
+    let cancelled = call(&client, Method::TasksCancel, id).await;
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+    // What it brings is the server's business, but it ends.
+    let _ = soon("the wait", waiting).await;
     front.end("done").await;
 }
