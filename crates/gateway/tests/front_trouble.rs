@@ -159,6 +159,18 @@ async fn nothing_is_told_of_what_is_not_listened_to() {
     }
 }
 
+/// A server that has no lists is not waited for: neither for the list nor for the call.
+#[tokio::test(start_paused = true)]
+async fn a_server_without_lists_is_not_waited_for() {
+    let front = front(vec![spec("bare", &Server::builder("bare", "1").build()).0]);
+    for era in ERAS {
+        let client = at(&front.alone("bare").unwrap(), era, plain()).await;
+        let began = Instant::now();
+        let unknown = patient(&client, "who").await.unwrap_err().to_string();
+        assert!(began.elapsed() < Duration::from_secs(5), "{era:?} {:?} {unknown}", began.elapsed());
+    }
+}
+
 /// What a server quotes of our credentials when it refuses us is told to no client.
 #[tokio::test(start_paused = true)]
 async fn secrets_reach_no_client() {

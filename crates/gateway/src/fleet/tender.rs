@@ -263,6 +263,9 @@ impl Tender {
         }
         if watch.agenda.is_empty() && watch.fetching.is_none() {
             self.decide(Progress::Listed);
+        } else {
+            // Whatever failed before, its lists may come now.
+            self.upstream.lock().progress = Progress::Open;
         }
     }
 

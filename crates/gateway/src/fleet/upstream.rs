@@ -259,7 +259,7 @@ impl Upstream {
     }
 
     /// Is there nothing to wait for?
-    pub(super) fn is_decided(&self) -> bool {
+    pub(crate) fn is_decided(&self) -> bool {
         let known = self.lock().catalog.is_some();
         known || self.has_started()
     }

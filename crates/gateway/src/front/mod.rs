@@ -380,8 +380,8 @@ impl Inner {
         let reached = self.house.relays.reach(upstream).await?;
         let mut news = self.house.fleet.news();
         let listed = async {
-            // Its lists are asked for as soon as it is there.
-            while upstream.catalog().is_none() && news.changed().await.is_ok() {}
+            // Its lists are asked for as soon as it is there. It may have none, or refuse to tell them.
+            while !upstream.is_decided() && news.changed().await.is_ok() {}
         };
         // One that does not tell has nothing to offer for now.
         let _ = tokio::time::timeout(self.house.options.limits.call_idle_timeout, listed).await;
