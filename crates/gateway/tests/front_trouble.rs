@@ -13,6 +13,7 @@ use bytes::Bytes;
 use cardan_client::{CallError, Client, way};
 use cardan_gateway::fleet::{Making, Spec};
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -110,8 +111,8 @@ async fn a_parked_call_leaves_its_place() {
     }
 }
 
-/// A legacy server that lists one resource and refuses every subscription.
-struct Refusing;
+/// A legacy server that lists one resource, refuses all but that, and may have another that it does not list.
+struct Refusing(Option<&'static str>);
 
 impl Service for Refusing {
     fn call(&self, _: CallCx, called: Called) -> Handler<Answer> {
@@ -120,22 +121,30 @@ impl Service for Refusing {
                 Answer::Done(Bytes::from_static(b"{\"resources\":[{\"uri\":\"x://a\",\"name\":\"a\"}]}"))
             }
             Method::ResourcesTemplatesList => Answer::Done(Bytes::from_static(b"{\"resourceTemplates\":[]}")),
-            _ => Answer::Fault(Fault::internal("no")),
+            Method::ResourcesRead if called.call.params.text(Param::Uri).as_deref() == self.0 => {
+                Answer::Done(Bytes::from_static(b"{\"contents\":[{\"uri\":\"y://b\",\"text\":\"here\"}]}"))
+            }
+            _ => Answer::Fault(Fault::internal("this is refused")),
         };
         Box::pin(std::future::ready(answer))
     }
 }
 
 fn refusing(capabilities: &'static str) -> Spec {
+    lone("refusing", capabilities, &Arc::new(Refusing(None)))
+}
+
+fn lone(name: &str, capabilities: &'static str, service: &Arc<Refusing>) -> Spec {
+    let service = Arc::clone(service);
     let identity = Bytes::from_static(b"{\"name\":\"refusing\",\"version\":\"1\"}");
     let mut config = Config::new(Role::Server, identity, Bytes::from_static(capabilities.as_bytes()));
     config.revisions = revisions(Era::Legacy);
     let config = Arc::new(config);
     let (making, _) = making(move |link| {
-        let (driver, _) = Driver::new(link, Arc::new(Refusing), Arc::clone(&config));
+        let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
         async move { drop(driver.await) }
     });
-    Spec::new("refusing", "http", "digest of refusing", making)
+    Spec::new(name, "http", format!("digest of {name}"), making)
 }
 
 /// What cannot be listened to is not told as changed, whatever happens to other servers.
@@ -169,6 +178,22 @@ async fn a_server_without_lists_is_not_waited_for() {
         let unknown = patient(&client, "who").await.unwrap_err().to_string();
         assert!(began.elapsed() < Duration::from_secs(5), "{era:?} {:?} {unknown}", began.elapsed());
     }
+}
+
+/// What no server lists is read where it is, whatever those say who do not have it.
+#[tokio::test]
+async fn a_guess_that_fails_leads_to_the_next() {
+    let having = Arc::new(Refusing(Some("y://b")));
+    let resources = "{\"resources\":{}}";
+    let front = front(vec![refusing(resources), lone("having", resources, &having)]);
+    for era in ERAS {
+        let client = at(&front, era, plain()).await;
+        let read = soon("read", client.read("y://b")).await.unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap()["contents"][0]["text"], "here", "{era:?}");
+        let none = soon("read", client.read("x://a")).await.unwrap_err();
+        assert!(none.to_string().contains("this is refused"), "who lists it is believed: {none}");
+    }
+    front.end("done").await;
 }
 
 /// What a server quotes of our credentials when it refuses us is told to no client.

@@ -21,7 +21,7 @@ use super::gated::Gated;
 use super::own::Own;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
-use super::view::{Purpose, Scope, View};
+use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, listen, lists, tasks};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
@@ -236,11 +236,12 @@ impl Station {
         let uri = address(&called)?;
         self.front.settled().await;
         let mut missing = None;
-        for upstream in self.view().having(&uri, Purpose::Read) {
+        for (upstream, likely) in self.view().having(&uri, Purpose::Read) {
             match self.forward(&upstream, cx.clone(), called.clone()).await {
                 // A server that is away may have it or not: the next may, and if none has, this is what is told.
                 Err(fault) => missing = Some(fault),
-                Ok(Answer::Fault(fault)) if fault.is_resource_not_found() => {
+                // Not all servers say in the same words that they do not have it.
+                Ok(Answer::Fault(fault)) if likely == Likely::Guessed || fault.is_resource_not_found() => {
                     missing.get_or_insert(fault);
                 }
                 Ok(answer) => return Ok(answer),
@@ -252,7 +253,7 @@ impl Station {
     async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Answer, Fault> {
         self.front.settled().await;
         let mut refused = None;
-        for upstream in self.view().having(uri, Purpose::Listen) {
+        for (upstream, _) in self.view().having(uri, Purpose::Listen) {
             let reached = match self.front.house.relays.reach(&upstream).await {
                 Ok(reached) => reached,
                 Err(fault) => {

@@ -53,7 +53,7 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     let mut changes = front.changes();
     let mut parts: Vec<(Arc<Upstream>, Interest)> = Vec::new();
     for uri in &wanted.uris {
-        if let Some(upstream) = station.view().having(uri, Purpose::Listen).into_iter().next() {
+        if let Some((upstream, _)) = station.view().having(uri, Purpose::Listen).into_iter().next() {
             part_of(&mut parts, upstream).uris.push(uri.clone());
         }
     }

@@ -99,6 +99,15 @@ pub(super) struct View {
     mirrors: OnceLock<HashMap<Box<str>, Arc<Mirrors>>>,
 }
 
+/// How likely it is that a server has what is at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Likely {
+    /// It says so.
+    Said,
+    /// It has resources, and may have this one.
+    Guessed,
+}
+
 /// For what an address is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -187,7 +196,7 @@ impl View {
 
     /// The servers that may have what is at an address, the likeliest first: who lists it, whose template fits, then
     /// whoever has resources, for not all that can be read is listed. What is hidden is nowhere.
-    pub(super) fn having(&self, uri: &str, purpose: Purpose) -> Vec<Arc<Upstream>> {
+    pub(super) fn having(&self, uri: &str, purpose: Purpose) -> Vec<(Arc<Upstream>, Likely)> {
         let able = |at: &usize| {
             let resources = self.known[*at].caps().resources;
             match purpose {
@@ -198,22 +207,25 @@ impl View {
         let allowed = self.gate.allows(Kind::Resources, uri);
         let shown = |at: &usize| allowed && self.known[*at].rules.of(Kind::Resources).show(uri);
         let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
-        let places: Vec<usize> = match listed {
+        let said = |at| (at, Likely::Said);
+        let places: Vec<(usize, Likely)> = match listed {
             // Whoever lists it has it, but need not tell when it changes.
-            Some(at) if purpose == Purpose::Listen => Some(at).filter(able).into_iter().collect(),
-            Some(at) => vec![at],
+            Some(at) if purpose == Purpose::Listen => Some(at).filter(able).map(said).into_iter().collect(),
+            Some(at) => vec![said(at)],
             None => {
                 let fits = |template: &UriTemplate| matches!(template.matches(uri), Ok(Some(_)));
                 let templates =
                     self.templates.iter().filter(|(template, _)| fits(template)).map(|(_, at)| *at);
-                templates.chain(0..self.known.len()).filter(shown).filter(able).collect()
+                let guessed = (0..self.known.len()).map(|at| (at, Likely::Guessed));
+                let all = templates.map(said).chain(guessed);
+                all.filter(|(at, _)| shown(at) && able(at)).collect()
             }
         };
-        let mut having: Vec<Arc<Upstream>> = Vec::new();
-        for at in places {
+        let mut having: Vec<(Arc<Upstream>, Likely)> = Vec::new();
+        for (at, likely) in places {
             let upstream = &self.known[at].upstream;
-            if !having.iter().any(|one| Arc::ptr_eq(one, upstream)) {
-                having.push(Arc::clone(upstream));
+            if !having.iter().any(|(one, _)| Arc::ptr_eq(one, upstream)) {
+                having.push((Arc::clone(upstream), likely));
             }
         }
         having
