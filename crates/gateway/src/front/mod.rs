@@ -284,9 +284,10 @@ impl fmt::Debug for Front {
 impl Inner {
     /// What is offered now. Whoever first sees that it is something else tells everyone.
     fn view(&self) -> Arc<View> {
+        // Before looking, so that nobody who looked earlier puts what they saw over what is seen now.
+        let mut view = lock(&self.view);
         let known = Known::of(self.scope.upstreams(&self.house.fleet), self.house.options.pins.as_deref());
         let naming = self.naming();
-        let mut view = lock(&self.view);
         if view.is_of(&known, &naming) {
             return Arc::clone(&view);
         }
