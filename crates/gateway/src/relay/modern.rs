@@ -101,8 +101,9 @@ async fn begin(
     let method = called.call.method.clone();
     // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
     let options = terms::options(called.progress, Rounds::Callers, core.options.call_timeout);
-    let call = line.managed.start(method.clone(), params, options);
+    // Before the call, so that none of its words is missed.
     let overheard = if need == Need::Alone { lease.shared.overheard() } else { None };
+    let call = line.managed.start(method.clone(), params, options);
     let running = Running {
         overheard,
         call,
