@@ -21,6 +21,8 @@ use fronting::{at, front};
 use relaying::{making, plain, revisions, soon};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 fn server(name: &'static str, era: Era, go: &Arc<Notify>) -> Server {
@@ -164,4 +166,43 @@ async fn a_task_is_cancelled_while_someone_waits_for_it() {
     // What it brings is the server's business, but it ends.
     let _ = soon("the wait", waiting).await;
     front.end("done").await;
+}
+
+/// A server that is away hides no other's tasks.
+#[tokio::test(start_paused = true)]
+async fn tasks_are_listed_without_a_server_that_is_away() {
+    let go = Arc::new(Notify::new());
+    for away in [0, 1] {
+        let mut specs = specs(Era::Legacy, &go);
+        let (server, links) = (server("away", Era::Legacy, &go), AtomicUsize::new(0));
+        // Known to the fleet, but not there for a client's own session.
+        let (making, _) = making(move |link: MemoryLink| {
+            let (server, first) = (server.clone(), links.fetch_add(1, Ordering::SeqCst) == 0);
+            async move {
+                if first {
+                    server.serve_as(link, Some("us".into())).await;
+                }
+            }
+        });
+        specs[away] = Spec::new("away", "http", "digest of away", making);
+        let front = before(specs).await;
+        let client = at(&front, Era::Legacy, plain()).await;
+        let tool = ["t_wo__work", "one__work"][away];
+        let params = json!({"name": tool, "arguments": {}, "task": {"ttl": 600_000}});
+        let made = call(&client, Method::ToolsCall, params).await["task"]["taskId"].clone();
+        let (mut listed, mut cursor) = (Vec::new(), json!({}));
+        loop {
+            let never = Some(Duration::ZERO);
+            let options = CallOptions { idle: never, total: never, ..CallOptions::default() };
+            let page = client.raw(Method::TasksList, Some(Bytes::from(cursor.to_string())), options).await;
+            let page: Value = serde_json::from_slice(&page.unwrap()).unwrap();
+            listed.extend(page["tasks"].as_array().unwrap().iter().map(|task| task["taskId"].clone()));
+            match page.get("nextCursor") {
+                Some(next) => cursor = json!({"cursor": next}),
+                None => break,
+            }
+        }
+        assert_eq!(listed, [made]);
+        front.end("done").await;
+    }
 }

@@ -7,55 +7,69 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::session::event::{Answer, Called};
 use cardan_runtime::cx::CallCx;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::desk::Station;
 
-/// One page: of the server that the cursor names, else of the first.
+/// One page: of the server that the cursor names, else of the first. One that does not answer is passed over: the tasks
+/// of the others are there all the same.
 pub(super) async fn list(station: &Arc<Station>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
     let cursor = called.call.params.raw().and_then(|raw| member_of(raw, "cursor").ok().flatten());
     let cursor = cursor.and_then(|raw| serde_json::from_slice::<String>(&raw).ok());
-    let (at, own) = match cursor.as_deref() {
+    let servers = station.with_tasks();
+    let (first, mut own) = match cursor.as_deref() {
         None => (0, None),
-        Some(cursor) => place(cursor).ok_or_else(wrong)?,
-    };
-    let servers: Vec<_> = station.with_tasks();
-    let Some(upstream) = servers.get(at) else {
-        return match at {
-            0 => Ok(Answer::Done(Bytes::from_static(b"{\"tasks\":[]}"))),
-            _ => Err(wrong()),
-        };
-    };
-    let called = match own {
-        Some(own) => station.renamed(called, "cursor", &Value::from(own).to_string())?,
-        None => station.without(called, "cursor")?,
-    };
-    match station.forward(upstream, cx, called).await? {
-        Answer::Done(result) | Answer::Bare(result) => {
-            let next = member_of(&result, "nextCursor").ok().flatten();
-            let next = next.and_then(|raw| serde_json::from_slice::<String>(&raw).ok());
-            let next = match next {
-                Some(next) => Some(format!("{at}.{next}")),
-                None if at + 1 < servers.len() => Some(format!("{}", at + 1)),
-                None => None,
-            };
-            let next = next.map(|next| Value::from(next).to_string());
-            let edit = match &next {
-                Some(next) => Edit::Set("nextCursor", next.as_bytes()),
-                None => Edit::Drop("nextCursor"),
-            };
-            Ok(Answer::Done(splice(&result, &[edit]).unwrap_or(result)))
+        Some(cursor) => {
+            let Cursor(server, own) = serde_json::from_str(cursor).map_err(|_| wrong())?;
+            let at = servers.iter().position(|upstream| upstream.name() == server).ok_or_else(wrong)?;
+            (at, own)
         }
-        other => Ok(other),
+    };
+    let mut failed = None;
+    for (at, upstream) in servers.iter().enumerate().skip(first) {
+        let own = own.take();
+        let called = match &own {
+            Some(own) => station.renamed(called.clone(), "cursor", &Value::from(own.as_str()).to_string())?,
+            None => station.without(called.clone(), "cursor")?,
+        };
+        let answer = station.forward(upstream, cx.clone(), called).await.unwrap_or_else(Answer::Fault);
+        match answer {
+            Answer::Done(result) | Answer::Bare(result) => {
+                let next = member_of(&result, "nextCursor").ok().flatten();
+                let next = next.and_then(|raw| serde_json::from_slice::<String>(&raw).ok());
+                let next = match next {
+                    Some(next) => Some(Cursor(upstream.name().to_owned(), Some(next))),
+                    None => servers.get(at + 1).map(|next| Cursor(next.name().to_owned(), None)),
+                };
+                return Ok(Answer::Done(with_next(result, next)));
+            }
+            // In the middle of its list the client is to know.
+            Answer::Fault(fault) if own.is_none() => drop(failed.get_or_insert(fault)),
+            other => return Ok(other),
+        }
+    }
+    match failed {
+        // Of the last ones only: those before have told theirs.
+        Some(_) if first > 0 => Ok(Answer::Done(Bytes::from_static(NONE))),
+        Some(fault) => Err(fault),
+        None => Ok(Answer::Done(Bytes::from_static(NONE))),
     }
 }
 
-/// The server's place, and its own cursor.
-fn place(cursor: &str) -> Option<(usize, Option<&str>)> {
-    match cursor.split_once('.') {
-        Some((at, own)) => Some((at.parse().ok()?, Some(own))),
-        None => Some((cursor.parse().ok()?, None)),
-    }
+const NONE: &[u8] = b"{\"tasks\":[]}";
+
+/// A server's name, and its own cursor; none: its first page.
+#[derive(serde::Deserialize)]
+struct Cursor(String, Option<String>);
+
+fn with_next(result: Bytes, next: Option<Cursor>) -> Bytes {
+    // A cursor is text to the client, whatever it is to us.
+    let next = next.map(|Cursor(server, own)| Value::from(json!([server, own]).to_string()).to_string());
+    let edit = match &next {
+        Some(next) => Edit::Set("nextCursor", next.as_bytes()),
+        None => Edit::Drop("nextCursor"),
+    };
+    splice(&result, &[edit]).unwrap_or(result)
 }
 
 fn wrong() -> Fault {
