@@ -7,6 +7,7 @@ use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket;
@@ -31,7 +32,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let mut stop = Stop::watch()?;
-    let mut making = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
+    let (mut making, secrets) = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
     // What is configured for a name holds unless the command line says otherwise.
     if era != EraName::Auto {
         making.connector = making.connector.era(era.into());
@@ -40,8 +41,9 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
         Target::Command { .. } => Behind::Many,
         _ => Behind::One,
     };
+    let options = relay::Options { behind, secrets, ..relay::Options::default() };
     if stdio {
-        let Some(relay) = meet(making, behind, Limits::DEFAULT, &mut stop).await? else { return Ok(()) };
+        let Some(relay) = meet(making, options, &mut stop).await? else { return Ok(()) };
         let served = pipes::serve(
             &Limits::DEFAULT,
             HINT,
@@ -55,7 +57,8 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     }
     // What is wrong with the port is told before anything is started.
     let door = serve::Door::open(&listening).await?;
-    let Some(relay) = meet(making, behind, door.limits.clone(), &mut stop).await? else { return Ok(()) };
+    let options = relay::Options { limits: door.limits.clone(), ..options };
+    let Some(relay) = meet(making, options, &mut stop).await? else { return Ok(()) };
     let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
     tell(&greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening));
     door.listener.serve(endpoint, stop.wait()).await;
@@ -64,29 +67,24 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
 }
 
 /// Meets the server; nothing: we were asked to stop before.
-async fn meet(
-    making: Making,
-    behind: Behind,
-    limits: Limits,
-    stop: &mut Stop,
-) -> Result<Option<Relay>, Failure> {
-    let options = relay::Options { behind, limits, ..relay::Options::default() };
+async fn meet(making: Making, options: relay::Options, stop: &mut Stop) -> Result<Option<Relay>, Failure> {
     tokio::select! {
         met = Relay::start(making, options) => Ok(Some(met?)),
         () = stop.wait() => Ok(None),
     }
 }
 
-fn making(target: &Target, loudness: Loudness) -> Result<Making, Failure> {
+/// How the server is reached, and what of it no client is told.
+fn making(target: &Target, loudness: Loudness) -> Result<(Making, Redactor), Failure> {
     let door = Door::of(target, &Limits::DEFAULT)?;
     let secrets = door.secrets();
     let policy = match door {
         Door::Spawn(_) => Policy::CHILD,
         _ => Policy::REMOTE,
     };
-    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets);
+    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets.clone());
     let way: Arc<dyn Way> = match door {
-        Door::Named(named) => return named.kept(connector, loudness),
+        Door::Named(named) => return Ok((named.kept(connector, loudness)?, secrets)),
         Door::Spawn(mut spawn) => {
             if loudness == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(line))));
@@ -119,5 +117,5 @@ fn making(target: &Target, loudness: Loudness) -> Result<Making, Failure> {
             })
         }
     };
-    Ok(Making { connector, way, policy })
+    Ok((Making { connector, way, policy }, secrets))
 }
