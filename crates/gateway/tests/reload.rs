@@ -275,19 +275,24 @@ async fn nothing_happens_while_nothing_changes() {
     fleet.close("the test is over").await;
 }
 
+/// A fleet that follows the file, with a look every so often.
+fn followed(scratch: &Scratch, every: Duration) -> (Fleet, Following) {
+    let follow = Follow::read(search(scratch));
+    let reached = Arc::new(Mutex::new(Vec::new()));
+    let fleet = Fleet::start(specs(follow.config(), &reached), Options::default());
+    let following = Following::start(fleet.clone(), follow, every, move |config| specs(config, &reached));
+    (fleet, following)
+}
+
 /// Whoever says that the files are right is believed at once, and gets an answer even where nothing changed.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_is_asked_for_is_taken_at_once() {
     let scratch = Scratch::new("now");
     let path = file(&scratch);
     fs::write(&path, "[servers.a]\ncommand = 'one'\n").unwrap();
-    let follow = Follow::read(search(&scratch));
-    let reached = Arc::new(Mutex::new(Vec::new()));
-    let fleet = Fleet::start(specs(follow.config(), &reached), Options::default());
-    let met = Arc::clone(&reached);
     // By itself it would look far later than this test lasts.
     let never = Duration::from_secs(1 << 30);
-    let mut following = Following::start(fleet.clone(), follow, never, move |config| specs(config, &met));
+    let (fleet, mut following) = followed(&scratch, never);
     let begun = tokio::time::Instant::now();
     fs::write(&path, "[servers.a]\ncommand = 'one'\n[servers.b]\ncommand = 'two'\n").unwrap();
     following.look_now();
@@ -310,11 +315,7 @@ async fn looks_that_are_asked_for_put_off_no_other() {
     let scratch = Scratch::new("pace");
     let path = file(&scratch);
     fs::write(&path, "[servers.a]\ncommand = 'one'\n").unwrap();
-    let follow = Follow::read(search(&scratch));
-    let reached = Arc::new(Mutex::new(Vec::new()));
-    let fleet = Fleet::start(specs(follow.config(), &reached), Options::default());
-    let met = Arc::clone(&reached);
-    let mut following = Following::start(fleet.clone(), follow, EVERY, move |config| specs(config, &met));
+    let (fleet, mut following) = followed(&scratch, EVERY);
     for _ in 0..100 {
         following.look_now();
         assert!(following.next().await.is_some());
