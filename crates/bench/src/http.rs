@@ -43,7 +43,7 @@ fn harnessed(harness: &Harness, program: &str) -> anyhow::Result<Vec<Figure>> {
         "KiB",
         Some(20.0),
     ));
-    // A comment to each stream every fifteen seconds, which is a write to each socket: 600 of them per second.
+    // A comment to each stream every fifteen seconds, which is a write to each socket: some hundreds per second.
     let cpu = field(&idle, "idle_cpu_us_per_s")?;
     figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(IDLE_CPU)));
     Ok(figures)

@@ -47,7 +47,6 @@ fn every_line_of_the_page_works() {
     let config = scratch.file("servers.json");
     let server = serde_json::json!({ "mcpServers": { "demo": { "command": CARDAN, "args": ["demo"] } } });
     std::fs::write(&config, server.to_string()).unwrap();
-    // The variable that one of the lines names; any will do for a server that asks for none.
     let remote = Serving::start(&[]);
     let lines = lines();
     assert_eq!(lines.len(), 12, "the page has changed");
@@ -56,6 +55,7 @@ fn every_line_of_the_page_works() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let add = ["add", "a=2", "b=3"];
         if words.contains(&"--stdio") {
+            // A variable that is set; any will do for a server that asks for no token.
             let words = words.iter().map(|word| if *word == "TOKEN" { "PATH" } else { word });
             let through: Vec<&str> = ["--", CARDAN].into_iter().chain(words).collect();
             cardan(&[&["call"], &add[..], &through].concat()).exits(0).prints("{\"sum\":5}\n");
