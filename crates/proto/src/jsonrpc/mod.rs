@@ -8,6 +8,7 @@ mod head;
 pub mod id;
 pub(crate) mod object;
 mod params;
+mod plain;
 pub mod pointer;
 pub mod scan;
 pub mod splice;

@@ -1,9 +1,11 @@
 //! A strict JSON scanner over bytes: finds where values end, parses nothing.
 //!
 //! Iterative (depth is a bit set, not the stack), linear, and free of allocation. Long strings
-//! are skipped with `memchr`; short ones, which is what keys and names are, eight bytes at a time.
+//! are skipped with `memchr`; short ones, which is what keys and names are, a lane at a time.
 
 use std::borrow::Cow;
+
+use super::plain;
 
 /// Why the bytes are not JSON, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +163,7 @@ impl<'a> Scanner<'a> {
     pub fn name(&mut self) -> Result<Cow<'a, [u8]>> {
         self.expect(b'"')?;
         let start = self.at;
-        let end = plain_run(self.text, start);
+        let end = plain::run(self.text, start);
         let name = if self.text.get(end) == Some(&b'"') {
             self.at = end + 1;
             Cow::Borrowed(&self.text[start..end])
@@ -301,7 +303,7 @@ fn unescaped(quoted: &[u8]) -> Cow<'_, [u8]> {
 /// From just after the opening quote to just after the closing one.
 fn skip_string(text: &[u8], mut at: usize) -> Result<usize> {
     loop {
-        at = plain_run(text, at);
+        at = plain::run(text, at);
         match text.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at = skip_escape(text, at)?,
@@ -309,44 +311,6 @@ fn skip_string(text: &[u8], mut at: usize) -> Result<usize> {
             None => return Err(Syntax { at, what: Wrong::End }),
         }
     }
-}
-
-/// The end of the run of plain bytes: at a quote, a backslash, a control character or the end.
-pub(super) fn plain_run(text: &[u8], from: usize) -> usize {
-    let mut at = from;
-    // Keys, names and short texts end here; four words cost less than starting memchr.
-    for _ in 0..4 {
-        let Some(word) = text.get(at..at + 8) else { return tail_run(text, at) };
-        let special = special_bytes(word);
-        if special != 0 {
-            return at + (special.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let end = memchr::memchr2(b'"', b'\\', &text[at..]).map_or(text.len(), |n| at + n);
-    // Quotes are rare in long texts and control characters must not be: one vectorised check of the run.
-    if text[at..end].iter().fold(u8::MAX, |least, b| least.min(*b)) >= 0x20 {
-        return end;
-    }
-    tail_run(text, at)
-}
-
-fn tail_run(text: &[u8], from: usize) -> usize {
-    let rest = &text[from..];
-    from + rest.iter().position(|b| *b < 0x20 || *b == b'"' || *b == b'\\').unwrap_or(rest.len())
-}
-
-/// The high bit of each byte that is a quote, a backslash or a control character. Bits above the
-/// lowest one set may be false alarms, which does not matter: only the lowest is used.
-fn special_bytes(word: &[u8]) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let word = word.try_into().map_or(0, u64::from_le_bytes);
-    let zero = |v: u64| v.wrapping_sub(ONES) & !v;
-    let quote = zero(word ^ (ONES * b'"' as u64));
-    let backslash = zero(word ^ (ONES * b'\\' as u64));
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    (quote | backslash | control) & HIGHS
 }
 
 fn skip_escape(text: &[u8], at: usize) -> Result<usize> {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::envelope::{Call, Envelope, Note, Reply};
 use super::fault::Fault;
 use super::id::CallId;
-use super::scan::plain_run;
+use super::plain;
 
 /// Appends `value` as a JSON string, quotes included.
 pub fn string(value: &str, out: &mut Vec<u8>) {
@@ -16,7 +16,7 @@ pub fn string(value: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut copied = 0;
     loop {
-        let at = plain_run(bytes, copied);
+        let at = plain::run(bytes, copied);
         out.extend_from_slice(&bytes[copied..at]);
         let Some(special) = bytes.get(at) else { break };
         escape(*special, out);
