@@ -26,7 +26,7 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
 fn harnessed(harness: &Harness, program: &str) -> anyhow::Result<Vec<Figure>> {
     let floor = format!("{} hyper {{addr}} typed", harness.program("limit-http"));
     let echo = format!("{program} {{addr}}");
-    let mut figures = Vec::new();
+    let mut figures = idle(harness, &echo)?;
     for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
         let (instructions, allocations) = harness.icount("http", &echo, revision)?;
         let what = format!("HTTP echo of 64 B, {revision}");
@@ -34,19 +34,19 @@ fn harnessed(harness: &Harness, program: &str) -> anyhow::Result<Vec<Figure>> {
         figures.push(Figure::new(format!("{what}: allocations"), allocations, "", Some(35.0)));
         figures.extend(ratios(harness, &what, revision, &echo, &floor)?);
     }
+    Ok(figures)
+}
+
+/// Sessions with nothing to do. Before the others, which leave ports behind that are not free for a while.
+fn idle(harness: &Harness, echo: &str) -> anyhow::Result<Vec<Figure>> {
     let idle = ["--transport", "http", "--scenario", "idle", "--sessions", IDLE, "--seconds", "5"];
-    let idle = harness.load(&echo, &idle)?;
+    let idle = harness.load(echo, &idle)?;
     let what = format!("{} idle legacy sessions with their stream", field(&idle, "sessions")?);
-    figures.push(Figure::new(
-        format!("{what}: memory of each"),
-        field(&idle, "kib_per_session")?,
-        "KiB",
-        Some(20.0),
-    ));
+    let memory =
+        Figure::new(format!("{what}: memory of each"), field(&idle, "kib_per_session")?, "KiB", Some(20.0));
     // A comment to each stream every fifteen seconds, which is a write to each socket: some hundreds per second.
     let cpu = field(&idle, "idle_cpu_us_per_s")?;
-    figures.push(Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(IDLE_CPU)));
-    Ok(figures)
+    Ok(vec![memory, Figure::new(format!("{what}: CPU"), cpu, "us/s", Some(IDLE_CPU))])
 }
 
 /// How we compare with bare hyper under load.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cardan_gateway::relay::Isolation;
 use cardan_proto::finding::Strictness;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
@@ -282,6 +283,9 @@ pub(crate) struct BridgeArgs {
     /// How sessions with the server are opened
     #[arg(long, value_enum, default_value_t)]
     pub(crate) era: EraName,
+    /// Who shares sessions with the server [default: client]
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub(crate) sessions: Option<SessionsName>,
     #[command(flatten)]
     pub(crate) listening: Listening,
     #[command(flatten)]
@@ -408,6 +412,26 @@ pub(crate) enum EraName {
     Legacy,
     /// Only the probe
     Modern,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SessionsName {
+    /// All clients
+    Shared,
+    /// No legacy client with any other
+    Client,
+    /// No call with any other
+    Call,
+}
+
+impl From<SessionsName> for Isolation {
+    fn from(name: SessionsName) -> Self {
+        match name {
+            SessionsName::Shared => Self::Shared,
+            SessionsName::Client => Self::Client,
+            SessionsName::Call => Self::Call,
+        }
+    }
 }
 
 impl From<EraName> for EraChoice {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cardan_client::{Client, Connector};
 use cardan_config::resolve::Resolved;
 use cardan_config::{Config, Problem, Server, Settings};
-use cardan_gateway::configured::{here, making};
+use cardan_gateway::configured::{here, isolation, making, silence};
 use cardan_gateway::fleet::Making;
+use cardan_gateway::relay;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::EraChoice;
@@ -37,6 +38,16 @@ impl Named {
         let resolved = here(&config, &search, |surroundings| server.resolve(surroundings));
         let resolved = resolved.map_err(|problem| failure(&problem))?;
         Ok(Self { server: server.clone(), settings: config.settings(server), resolved })
+    }
+
+    /// How calls to it are relayed, as it is configured.
+    pub(crate) fn relayed(&self) -> relay::Options {
+        relay::Options {
+            secrets: self.secrets(),
+            call_timeout: silence(self.settings),
+            isolation: isolation(self.settings),
+            ..relay::Options::default()
+        }
     }
 
     /// What nobody should read.

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Child;
@@ -56,6 +57,28 @@ fn a_remote_server_behind_stdio() {
         for (upstream, era) in ERAS.into_iter().flat_map(|upstream| ERAS.map(|era| (upstream, era))) {
             works(&["--", CARDAN, "bridge", "--stdio", "--era", upstream, &address], era);
         }
+    }
+}
+
+/// Sessions with the server, and so its processes, are shared as it is said; everything else works as before.
+#[test]
+fn sessions_are_shared_as_it_is_said() {
+    // One is there to meet the server. Four clients ask for lists and call; those that share need one more, on which
+    // they can be asked, and follow its lists.
+    for (sessions, processes) in [("client", 1 + 4), ("shared", 1 + 1), ("call", 1 + 1 + 2 * 4)] {
+        let scratch = Scratch::new(&format!("sessions-{sessions}"));
+        let started = scratch.file("started");
+        let counting = format!("echo started >> '{started}'; exec '{CARDAN}' demo");
+        let bridge = Serving::bridge(&["--sessions", sessions, "--", "sh", "-c", &counting]);
+        let address = format!("http://{}/mcp", bridge.address);
+        for _ in 0..4 {
+            cardan(&["call", &address, "add", "a=2", "b=3", "--era", "legacy"]).exits(0);
+        }
+        assert_eq!(fs::read_to_string(&started).unwrap().lines().count(), processes, "{sessions}");
+        for era in ERAS {
+            works(&[&address], era);
+        }
+        assert_eq!(bridge.stop(), Some(0));
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) enum Field {
     Lazy,
     IdleStop,
     Concurrency,
+    Sessions,
     Isolation,
     Extra,
 }
@@ -90,6 +91,7 @@ const CARDAN: &[(&str, Field)] = &[
     ("lazy", F::Lazy),
     ("idle_stop", F::IdleStop),
     ("concurrency", F::Concurrency),
+    ("sessions", F::Sessions),
     ("isolation", F::Isolation),
     ("extra", F::Extra),
 ];
@@ -184,7 +186,7 @@ pub(crate) fn of_cardan() -> impl Iterator<Item = &'static str> {
 }
 
 /// The keys of `[defaults]`.
-pub(crate) const DEFAULTS: [&str; 9] = [
+pub(crate) const DEFAULTS: [&str; 10] = [
     "start_timeout",
     "call_timeout",
     "era",
@@ -194,4 +196,5 @@ pub(crate) const DEFAULTS: [&str; 9] = [
     "lazy",
     "idle_stop",
     "concurrency",
+    "sessions",
 ];

@@ -104,6 +104,31 @@ pub struct Settings {
     pub idle_stop: Option<Duration>,
     /// Calls at a time.
     pub concurrency: Option<u32>,
+    /// Who shares sessions with it, behind a gateway.
+    pub sessions: Option<Sessions>,
+}
+
+/// Who shares sessions with a server, behind a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    /// All clients.
+    Shared,
+    /// The clients of one principal.
+    Principal,
+    /// No legacy client with any other.
+    Client,
+    /// No call with any other.
+    Call,
+}
+
+impl Sessions {
+    /// All of them, by name.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("shared", Self::Shared),
+        ("principal", Self::Principal),
+        ("client", Self::Client),
+        ("call", Self::Call),
+    ];
 }
 
 /// Which of our variables a started server sees.
@@ -327,6 +352,7 @@ impl Settings {
             lazy: self.lazy.or(other.lazy),
             idle_stop: self.idle_stop.or(other.idle_stop),
             concurrency: self.concurrency.or(other.concurrency),
+            sessions: self.sessions.or(other.sessions),
         }
     }
 }

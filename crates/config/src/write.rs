@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::keys::{self, Field, Unit};
 use crate::problem::Scene;
 use crate::read::{DIALECTS, ERAS, read_entry};
-use crate::server::{EnvPolicy, Launch, Remote, Server, Way};
+use crate::server::{EnvPolicy, Launch, Remote, Server, Sessions, Way};
 use crate::text::{Grammar, Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node, Value};
@@ -343,6 +343,9 @@ impl Pen {
         }
         if let Some(calls) = settings.concurrency {
             self.say(Field::Concurrency, "concurrency", Node::new(Value::Number(calls.to_string())));
+        }
+        if let Some(sessions) = settings.sessions {
+            self.say(Field::Sessions, "sessions", named(name_of(&Sessions::NAMES, sessions)));
         }
     }
 

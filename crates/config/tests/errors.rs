@@ -126,7 +126,7 @@ fn unknown_keys_are_errors_in_our_file_only() {
         "[defaults]\ncommand = \"x\"\n",
         &[
             "cardan.toml:2:1: `command`: there is no such key; accepted: start_timeout, call_timeout, era, revision, \
-         dialect, env_policy, lazy, idle_stop or concurrency",
+         dialect, env_policy, lazy, idle_stop, concurrency or sessions",
         ],
     );
     told(

@@ -1,9 +1,11 @@
 //! From a configuration to the servers of a fleet.
 
+use std::time::Duration;
+
 use cardan_client::Connector;
 use cardan_config::gateway;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
-use cardan_config::server::{EnvPolicy, Server, Settings, Tools, Way};
+use cardan_config::server::{EnvPolicy, Server, Sessions, Settings, Tools, Way};
 use cardan_config::{Config, Search};
 use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
@@ -17,6 +19,7 @@ use crate::merge::Naming;
 use crate::pin;
 use crate::policy::Policy;
 use crate::reach::{ReachError, way_to};
+use crate::relay::Isolation;
 use crate::rules::{Pattern, RuleSet, Rules};
 
 /// The enabled servers of a configuration. One that cannot be reached as it is written is among them, with its
@@ -110,8 +113,9 @@ pub fn spec(
         making,
         lazy: settings.lazy.unwrap_or(false),
         idle_stop: settings.idle_stop.filter(|after| !after.is_zero()),
-        call_timeout: settings.call_timeout.filter(|silent| !silent.is_zero()),
+        call_timeout: silence(settings),
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
+        isolation: isolation(settings),
         rules: rules(&server.tools),
         secrets,
         credentials,
@@ -174,6 +178,23 @@ fn bounded(limits: &Limits, settings: Settings) -> Limits {
         (limits.call_idle_timeout, limits.call_total_timeout) = (call, total);
     }
     limits
+}
+
+/// Who shares sessions with a server, as its settings say.
+#[must_use]
+pub fn isolation(settings: Settings) -> Isolation {
+    match settings.sessions {
+        Some(Sessions::Shared) => Isolation::Shared,
+        Some(Sessions::Principal) => Isolation::Principal,
+        Some(Sessions::Client) | None => Isolation::Client,
+        Some(Sessions::Call) => Isolation::Call,
+    }
+}
+
+/// How long a server may be silent about a call, as its settings say; none: as long as its client waits.
+#[must_use]
+pub fn silence(settings: Settings) -> Option<Duration> {
+    settings.call_timeout.filter(|silent| !silent.is_zero())
 }
 
 /// The settings without those that are changed while a server runs.

@@ -15,6 +15,7 @@ use cardan_gateway::cache::{CatalogCache, Kept};
 use cardan_gateway::catalog::Catalog;
 use cardan_gateway::configured::specs;
 use cardan_gateway::fleet::{Credentials, Fleet, Health, Known, Making, Options, Spec};
+use cardan_gateway::relay::Isolation;
 use cardan_proto::era::Revision;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::{CacheHint, CacheScope, EraChoice};
@@ -81,6 +82,20 @@ fn the_time_for_calls_is_taken_over() {
     ] {
         let specs = specs_of(&format!("[servers.a]\ncommand = 'nothing'\n{more}"), None);
         assert_eq!(specs[0].call_timeout, silent, "{more}");
+    }
+}
+
+#[test]
+fn who_shares_sessions_is_taken_over() {
+    for (more, isolation) in [
+        ("sessions = 'shared'", Isolation::Shared),
+        ("sessions = 'principal'", Isolation::Principal),
+        ("sessions = 'client'", Isolation::Client),
+        ("sessions = 'call'", Isolation::Call),
+        ("", Isolation::Client),
+    ] {
+        let specs = specs_of(&format!("[servers.a]\ncommand = 'nothing'\n{more}"), None);
+        assert_eq!(specs[0].isolation, isolation, "{more}");
     }
 }
 

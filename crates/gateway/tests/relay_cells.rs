@@ -21,7 +21,7 @@ use cardan_proto::model::{
 use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel, Wanted};
 use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Server, Stop, schemars, serde};
-use relaying::{CELLS, Cell, answering, connect, logging, plain, relay, revisions, soon, text};
+use relaying::{CELLS, Cell, answering, connect, logging, plain, relay_sharing, revisions, soon, text};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -136,7 +136,7 @@ fn reading(builder: Builder) -> Builder {
 
 async fn stage(cell: Cell) -> (cardan_gateway::relay::Relay, Stage) {
     let stage = Stage::default();
-    let (relay, _) = relay(&server(cell.server, &stage)).await;
+    let (relay, _) = relay_sharing(&server(cell.server, &stage), cell.isolation).await;
     (relay, stage)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client};
-use cardan_gateway::relay::{Behind, Options, Relay};
+use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
@@ -21,7 +21,7 @@ use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host;
 use cardan_server::{Cx, Server, Stop, schemars, serde};
-use relaying::{answering, connect, logging, relay, relay_with, revisions, soon, text};
+use relaying::{answering, connect, logging, relay, relay_sharing, relay_with, revisions, soon, text};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
@@ -76,12 +76,14 @@ async fn alone(client: Client, logs: relaying::Logs, nonce: String) {
 }
 
 /// Many clients of both eras, whose calls have the same ids and tokens, hear only their own replies, progress,
-/// log notes and asks.
+/// log notes and asks, whatever they share.
 #[tokio::test]
 async fn clients_hear_only_what_is_theirs() {
-    for era in [Era::Legacy, Era::Modern] {
+    use Isolation::{Call, Client, Principal, Shared};
+    let eras = [Era::Legacy, Era::Modern].into_iter();
+    for (era, isolation) in eras.flat_map(|era| [Shared, Principal, Client, Call].map(|how| (era, how))) {
         let together = Arc::new(Barrier::new(2 * CLIENTS));
-        let (relay, _) = relay(&gossip(era, &together)).await;
+        let (relay, _) = relay_sharing(&gossip(era, &together), isolation).await;
         let mut days = tokio::task::JoinSet::new();
         for (n, client_era) in (0..CLIENTS).flat_map(|n| [(n, Era::Legacy), (n, Era::Modern)]) {
             let nonce = format!("{client_era:?}-{n}");

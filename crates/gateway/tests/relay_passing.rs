@@ -167,7 +167,7 @@ async fn a_crash_is_told_and_healed() {
 /// The client's own capabilities are what the server sees, and nothing more.
 #[tokio::test]
 async fn servers_see_what_the_client_declared() {
-    for Cell { client, server } in CELLS {
+    for Cell { client, server, isolation } in CELLS {
         let behind = Server::builder("caps", "1")
             .revisions(revisions(server))
             .tool("caps", "tells", |cx: Cx| async move {
@@ -175,7 +175,7 @@ async fn servers_see_what_the_client_declared() {
                 Ok::<_, Stop>(format!("{} {} {} {}", caps.form, caps.url, caps.sampling, caps.roots))
             })
             .build();
-        let (relay, _) = relay(&behind).await;
+        let (relay, _) = relaying::relay_sharing(&behind, isolation).await;
         let all = connect(&relay, client, relaying::answering("ada")).await;
         assert_eq!(text(&all, "caps", json!({})).await, "true true true true", "{client:?} {server:?}");
         let none = connect(&relay, client, plain()).await;

@@ -7,7 +7,6 @@ use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::limits::Limits;
-use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket;
@@ -28,11 +27,11 @@ const HINT: &str = "serving MCP on stdin and stdout, a message per line; end wit
 clients start this command themselves; to serve on a port, leave out --stdio";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, era, listening, server } = args;
+    let BridgeArgs { words, stdio, verbose, era, sessions, listening, server } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let mut stop = Stop::watch()?;
-    let (mut making, secrets) = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
+    let (mut making, options) = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
     // What is configured for a name holds unless the command line says otherwise.
     if era != EraName::Auto {
         making.connector = making.connector.era(era.into());
@@ -41,7 +40,8 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
         Target::Command { .. } => Behind::Many,
         _ => Behind::One,
     };
-    let options = relay::Options { behind, secrets, ..relay::Options::default() };
+    let isolation = sessions.map_or(options.isolation, Into::into);
+    let options = relay::Options { behind, isolation, ..options };
     if stdio {
         let Some(relay) = meet(making, options, &mut stop).await? else { return Ok(()) };
         let served = pipes::serve(
@@ -74,8 +74,8 @@ async fn meet(making: Making, options: relay::Options, stop: &mut Stop) -> Resul
     }
 }
 
-/// How the server is reached, and what of it no client is told.
-fn making(target: &Target, loudness: Loudness) -> Result<(Making, Redactor), Failure> {
+/// How the server is reached, and how calls to it are relayed.
+fn making(target: &Target, loudness: Loudness) -> Result<(Making, relay::Options), Failure> {
     let door = Door::of(target, &Limits::DEFAULT)?;
     let secrets = door.secrets();
     let policy = match door {
@@ -84,7 +84,7 @@ fn making(target: &Target, loudness: Loudness) -> Result<(Making, Redactor), Fai
     };
     let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets.clone());
     let way: Arc<dyn Way> = match door {
-        Door::Named(named) => return Ok((named.kept(connector, loudness)?, secrets)),
+        Door::Named(named) => return Ok((named.kept(connector, loudness)?, named.relayed())),
         Door::Spawn(mut spawn) => {
             if loudness == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(line))));
@@ -117,5 +117,5 @@ fn making(target: &Target, loudness: Loudness) -> Result<(Making, Redactor), Fai
             })
         }
     };
-    Ok((Making { connector, way, policy }, secrets))
+    Ok((Making { connector, way, policy }, relay::Options { secrets, ..relay::Options::default() }))
 }

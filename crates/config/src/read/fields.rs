@@ -8,7 +8,7 @@ use cardan_proto::era::Revision;
 use super::server::{ERAS, safe};
 use crate::keys::{self, Field, Unit};
 use crate::problem::{Problem, Scene, choice};
-use crate::server::{EnvPolicy, Settings};
+use crate::server::{EnvPolicy, Sessions, Settings};
 use crate::show;
 use crate::text::{Grammar, Text, is_name};
 use crate::tool::Tool;
@@ -161,6 +161,7 @@ pub(super) fn setting(
             let names = Revision::ALL.map(|revision| (revision.date(), revision));
             settings.revision = Some(named(scene, key, node, &names)?);
         }
+        Some(Field::Sessions) => settings.sessions = Some(named(scene, key, node, &Sessions::NAMES)?),
         Some(Field::Lazy) => settings.lazy = Some(bool(scene, key, node)?),
         Some(Field::Concurrency) => {
             let number = match &node.value {

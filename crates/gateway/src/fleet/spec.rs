@@ -8,6 +8,7 @@ use cardan_client::{Connector, Way};
 use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
 
+use crate::relay::Isolation;
 use crate::rules::RuleSet;
 
 /// A server to run.
@@ -33,6 +34,8 @@ pub struct Spec {
     pub call_timeout: Option<Duration>,
     /// Calls at a time; none: as many as come.
     pub concurrency: Option<usize>,
+    /// Who shares sessions with it.
+    pub isolation: Isolation,
     /// What of it is shown.
     pub rules: RuleSet,
     /// What is not to be shown of whatever it or its connection says.
@@ -84,6 +87,7 @@ impl Spec {
             idle_stop: None,
             call_timeout: None,
             concurrency: None,
+            isolation: Isolation::default(),
             rules: RuleSet::default(),
             secrets: Redactor::default(),
             credentials: Credentials::default(),

@@ -20,7 +20,7 @@ use super::tender::Tender;
 use super::{Common, lock};
 use crate::cache::Told;
 use crate::catalog::{Catalog, Kind};
-use crate::relay::Behind;
+use crate::relay::{Behind, Isolation};
 use crate::rules::RuleSet;
 
 /// One server of the fleet.
@@ -377,6 +377,10 @@ impl Upstream {
     /// How long it may be silent about a call; none: as long as the caller waits.
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
         self.spec.call_timeout
+    }
+
+    pub(crate) fn isolation(&self) -> Isolation {
+        self.spec.isolation
     }
 
     /// What is not to be shown of it.

@@ -68,8 +68,8 @@ impl Relays {
         let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
         let name = Some(upstream.name().into());
         let secrets = upstream.secrets().clone();
-        let call_timeout = upstream.call_timeout();
-        let options = Options { behind, name, secrets, call_timeout, ..self.options.clone() };
+        let (call_timeout, isolation) = (upstream.call_timeout(), upstream.isolation());
+        let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
         let relay = Relay::beside(&visit.managed, self.lend, &settled, making.clone(), options);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);

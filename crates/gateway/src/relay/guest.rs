@@ -6,12 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardan_client::{Listen, Managed};
 use cardan_proto::era::Era;
+use cardan_proto::era::caps::{ListCap, ServerCaps};
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{
-    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Refusal, Rounds,
-};
+use cardan_proto::session::event::{Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Rounds};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Handler;
@@ -21,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::line::{Hears, Line};
 use super::names::Names;
+use super::voice::asked;
 use super::who::Who;
 use super::{Core, Farewells, terms};
 use crate::fleet::lock;
@@ -54,7 +54,7 @@ struct Seated {
 }
 
 /// Passes changes on, while it lives.
-struct Following(JoinHandle<()>);
+pub(super) struct Following(pub(super) JoinHandle<()>);
 
 impl Drop for Following {
     fn drop(&mut self) {
@@ -100,14 +100,7 @@ impl Guest {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
             guest.line.set_level(LogLevel::Info);
         }
-        let announced =
-            |list: Option<cardan_proto::era::caps::ListCap>| list.is_some_and(|cap| cap.list_changed);
-        let lists = Interest {
-            tools: announced(caps.tools),
-            prompts: announced(caps.prompts),
-            resources: announced(caps.resources),
-            ..Interest::default()
-        };
+        let lists = announced(caps);
         if lists.tools || lists.prompts || lists.resources {
             let listen = guest.line.managed.listen(lists.clone());
             *lock(&guest.following) = Some(follow(listen, peer, guest.lists.clone()));
@@ -136,7 +129,7 @@ impl Guest {
     async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let ready = self.line.ready(self.patience).await;
         let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
-        let params = self.names.inward(&called.call, terms::params(&called, upstream));
+        let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
         let tasks = Names::concern(&called);
         let method = called.call.method;
         let _seated = self.seat(cx.clone());
@@ -212,11 +205,34 @@ impl Guest {
     }
 }
 
-fn uri_of(called: &Called) -> Box<str> {
+/// The lists whose changes an upstream with these capabilities tells.
+pub(super) fn announced(caps: &ServerCaps) -> Interest {
+    let told = |list: Option<ListCap>| list.is_some_and(|cap| cap.list_changed);
+    Interest {
+        tools: told(caps.tools),
+        prompts: told(caps.prompts),
+        resources: told(caps.resources),
+        ..Interest::default()
+    }
+}
+
+/// Tells a legacy client of a change, or whoever is told of lists in its place.
+pub(super) fn tell(change: Change, peer: &Peer, lists: Option<&OnLists>) {
+    match (change, lists) {
+        (Change::Resource(uri), _) => {
+            let params = Bytes::from(json!({ "uri": uri }).to_string());
+            peer.note(Method::ResourcesUpdated, Some(params));
+        }
+        (list, Some(lists)) => lists(list),
+        (list, None) => peer.change(list),
+    }
+}
+
+pub(super) fn uri_of(called: &Called) -> Box<str> {
     called.call.params.text(Param::Uri).unwrap_or_default().into()
 }
 
-fn empty() -> Answer {
+pub(super) fn empty() -> Answer {
     Answer::Done(Bytes::from_static(b"{}"))
 }
 
@@ -240,25 +256,15 @@ impl Drop for Guest {
 
 /// Whatever comes by its line is for this client: on the lane of its latest call, else where it takes pushes.
 impl Hears for Guest {
-    fn ask(&self, mut ask: Ask) -> Handler<Result<Bytes, Fault>> {
-        ask.params = ask.params.map(|params| self.names.related(params));
-        let method = ask.method.clone();
-        let asking = match self.latest() {
-            Some(cx) => cx.ask(ask),
+    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        match self.latest() {
+            Some(cx) => asked(ask, &self.names, |ask| cx.ask(ask)),
             // A person may think.
-            None => {
+            None => asked(ask, &self.names, |ask| {
                 let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
                 self.peer.call(ask.method, ask.params, options)
-            }
-        };
-        Box::pin(async move {
-            match asking.await {
-                Outcome::Done(answer) => Ok(answer),
-                Outcome::Fault(fault) => Err(fault),
-                Outcome::Refused(Refusal::Capability(_)) => Err(Fault::method_not_found(method.name())),
-                other => Err(Who::client().fault(&other, &method)),
-            }
-        })
+            }),
+        }
     }
 
     fn log(&self, level: LogLevel, params: Bytes) {
@@ -277,16 +283,7 @@ impl Hears for Guest {
 fn follow(mut listen: Listen, peer: Peer, lists: Option<OnLists>) -> Following {
     Following(tokio::spawn(async move {
         while let Some(change) = listen.next().await {
-            match change {
-                Change::Resource(uri) => {
-                    let params = Bytes::from(json!({ "uri": uri }).to_string());
-                    peer.note(Method::ResourcesUpdated, Some(params));
-                }
-                list => match &lists {
-                    Some(lists) => lists(list),
-                    None => peer.change(list),
-                },
-            }
+            tell(change, &peer, lists.as_ref());
         }
     }))
 }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   legacy client ──▶ Guest ──▶ a Line of its own ───────────▶ upstream
-//!   modern call ────▶ Pool ───▶ a Line that is shared, ──────▶ upstream
+//!     that shares ──▶ Visitor ─┐
+//!   modern call ───────────────┴▶ Pool ▶ a Line that is shared, ▶ upstream
 //!                               or held alone while it may be asked or told something
 //! ```
 //!
 //! * Payloads pass as raw bytes; the sessions on either side dress the envelopes.
 //! * A legacy client has an upstream session of its own (`guest`): what belongs to no call, log notes and asks
-//!   among it, can concern nobody else.
+//!   among it, can concern nobody else. Where it is said that sessions are shared (`Isolation`), its calls go the way
+//!   of modern ones (`visitor`), and it is told what belongs to them.
 //! * Modern calls share lines (`pool`). A call that may be asked by a legacy upstream, or that wants log notes, holds
 //!   a line alone: whatever comes by it belongs to that call. One that was given up leaves a line on which nobody is
 //!   told anything any more, since late words may still come.
@@ -21,11 +23,15 @@ mod modern;
 mod names;
 mod park;
 mod pool;
+mod rounds;
+mod running;
 mod side;
 mod terms;
+mod visitor;
 mod voice;
 mod who;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -45,10 +51,12 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use self::greeting::config;
-pub(crate) use self::modern::{Ear, Held};
+pub(crate) use self::modern::Ear;
 pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
+use self::rounds::Rounds;
+pub(crate) use self::running::Held;
 pub use self::side::Side;
 pub(crate) use self::who::Who;
 use crate::editions::Editions;
@@ -66,6 +74,8 @@ pub struct Options {
     pub parked: usize,
     /// Whom the lines lead to.
     pub behind: Behind,
+    /// Who shares sessions with the upstream.
+    pub isolation: Isolation,
     /// What the upstream is called in what is told of it, and before the names of its tasks; nothing: it is the
     /// only one.
     pub name: Option<Arc<str>>,
@@ -86,6 +96,7 @@ impl Default for Options {
             guests: 512, // likewise
             parked: 64,  // each holds a line
             behind: Behind::Many,
+            isolation: Isolation::Client,
             name: None,
             secrets: Redactor::default(),
             call_timeout: None,
@@ -103,6 +114,21 @@ pub enum Behind {
     Many,
     /// All to the same server.
     One,
+}
+
+/// Who shares sessions with an upstream. A call that may be asked something, or that wants log notes, has one to itself
+/// while it runs, whoever else shares it before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// All clients.
+    Shared,
+    /// Those of the same principal; those that have none.
+    Principal,
+    /// No legacy client with any other; modern calls, which stand alone, with each other.
+    #[default]
+    Client,
+    /// No call with any other: each has a session that is left when it ends.
+    Call,
 }
 
 /// To whom someone's own connection to an upstream is lent.
@@ -126,7 +152,10 @@ pub(crate) struct Core {
     who: Who,
     names: Names,
     pool: Arc<Pool>,
+    /// Of principals that share with nobody else.
+    pools: Mutex<HashMap<Arc<str>, Arc<Pool>>>,
     park: Arc<Park>,
+    rounds: Arc<Rounds>,
     seats: Arc<Semaphore>,
     links: Mutex<Vec<Peer>>,
     farewells: Arc<Farewells>,
@@ -156,6 +185,24 @@ impl Core {
 
     fn config(&self) -> &Arc<Config> {
         &self.met.newest().config
+    }
+
+    /// The lines by which someone's calls go.
+    fn pool(&self, principal: Option<&Arc<str>>) -> Arc<Pool> {
+        match (self.options.isolation, principal) {
+            (Isolation::Principal, Some(principal)) => {
+                let mut pools = lock(&self.pools);
+                let made =
+                    || Pool::start(self.making.clone(), None, &self.options, Arc::clone(&self.farewells));
+                Arc::clone(pools.entry(Arc::clone(principal)).or_insert_with(made))
+            }
+            _ => Arc::clone(&self.pool),
+        }
+    }
+
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        let own: Vec<_> = lock(&self.pools).values().cloned().collect();
+        std::iter::once(Arc::clone(&self.pool)).chain(own).collect()
     }
 
     /// The upstream was met again. Sessions to come are told what it says now.
@@ -217,8 +264,10 @@ impl Relay {
             who: Who::server(options.name.as_deref(), options.secrets.clone()),
             names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
+            rounds: Rounds::new(options.parked, options.limits.request_state_ttl),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,
+            pools: Mutex::default(),
             links: Mutex::default(),
             farewells,
             options,
@@ -245,14 +294,17 @@ impl Relay {
     pub async fn end(&self, reason: &'static str) {
         self.close(reason);
         self.0.park.clear();
-        self.0.pool.close(reason).await;
+        self.0.rounds.clear();
+        for pool in self.0.pools() {
+            pool.close(reason).await;
+        }
         self.0.farewells.said().await;
     }
 
-    /// How many sessions with the upstream modern calls keep, and how many calls are parked.
+    /// How many sessions with the upstream are kept for calls that share them, and how many calls are parked.
     #[must_use]
     pub fn census(&self) -> (usize, usize) {
-        (self.0.pool.lines(), self.0.park.len())
+        (self.0.pools().iter().map(|pool| pool.lines()).sum(), self.0.park.len())
     }
 }
 

@@ -15,7 +15,7 @@ use orion::aead::{self, SecretKey};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::modern::Running;
+use super::running::Running;
 use crate::fleet::lock;
 
 /// Who may go on with a call, and with which.
@@ -126,7 +126,7 @@ async fn keep(mut running: Running, mut claimed: oneshot::Receiver<Claim>) {
     let claim = tokio::select! {
         claim = &mut claimed => claim,
         () = running.ended() => {
-            running.release();
+            running.abandon();
             claimed.await
         }
     };

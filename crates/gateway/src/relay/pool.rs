@@ -1,4 +1,4 @@
-//! The lines that modern calls share, or hold alone.
+//! The lines that calls share, or hold alone.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::line::{Hears, Line};
-use super::voice::{Asking, Voice};
+use super::voice::{Holder, Voice};
 use super::{Farewells, Options};
 use crate::fleet::{Making, lock};
 
@@ -46,6 +46,8 @@ pub(super) enum Need {
     Any,
     /// One by which nothing comes that is not its own.
     Alone,
+    /// The same, and nobody had it before or will have it.
+    Fresh,
 }
 
 /// A line and who is told what comes by it.
@@ -195,7 +197,11 @@ impl Pool {
     }
 
     fn try_take(self: &Arc<Self>, askable: &Value, need: Need) -> Option<Lease> {
-        let key = askable.to_string();
+        let key = match need {
+            // Apart, since nobody follows such lines.
+            Need::Fresh => format!("fresh {askable}"),
+            _ => askable.to_string(),
+        };
         let mut shelves = lock(&self.shelves);
         let lines: usize = shelves.values().map(Vec::len).sum();
         let total = lines + self.leaving.load(Ordering::SeqCst);
@@ -204,6 +210,7 @@ impl Pool {
             // Nothing comes unasked from a modern upstream, so who holds a line alone is not disturbed.
             Need::Any => entry.held != Held::Yes || entry.shared.line.era() == Some(Era::Modern),
             Need::Alone => entry.held == Held::No && entry.running == 0,
+            Need::Fresh => false,
         };
         let found = shelf.iter().position(fits);
         let at = match found {
@@ -218,7 +225,7 @@ impl Pool {
         };
         let entry = &mut shelf[at];
         entry.running += 1;
-        if need == Need::Alone {
+        if need != Need::Any {
             entry.held = Held::Yes;
         }
         let shared = Arc::clone(&entry.shared);
@@ -254,14 +261,16 @@ impl Pool {
         let entry = &mut shelf[at];
         entry.running -= 1;
         entry.idle = Instant::now();
-        if lease.need == Need::Alone {
+        if lease.need != Need::Any {
             entry.shared.voice.give(None);
-            entry.held = if lease.landed { Held::No } else { Held::Spoiled };
+            let again = lease.landed && lease.need == Need::Alone;
+            entry.held = if again { Held::No } else { Held::Spoiled };
         } else if !lease.landed && entry.held == Held::No && entry.shared.line.era() == Some(Era::Legacy) {
             // What it still says would be taken for the words of whoever holds the line next.
             entry.held = Held::Spoiled;
         }
-        let (free, spoiled) = (at > 0 && entry.running == 0, entry.held == Held::Spoiled);
+        let kept = at == 0 && lease.need != Need::Fresh;
+        let (free, spoiled) = (!kept && entry.running == 0, entry.held == Held::Spoiled);
         if free && spoiled {
             self.leave(&shelf.remove(at));
         }
@@ -394,9 +403,16 @@ pub(super) struct Lease {
 
 impl Lease {
     /// From now on the call is told what comes by its line.
-    pub(super) fn voice(&self, asking: Arc<Asking>) {
-        if self.need == Need::Alone {
-            self.shared.voice.give(Some(asking));
+    pub(super) fn voice(&self, holder: Holder) {
+        if self.need != Need::Any {
+            self.shared.voice.give(Some(holder));
+        }
+    }
+
+    /// Nobody is told what comes by its line, for now.
+    pub(super) fn hush(&self) {
+        if self.need != Need::Any {
+            self.shared.voice.give(None);
         }
     }
 

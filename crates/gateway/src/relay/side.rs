@@ -14,8 +14,10 @@ use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
 
 use super::guest::{Guest, OnLists};
-use super::modern::{Ear, Held};
-use super::{Core, modern};
+use super::modern::Ear;
+use super::running::Held;
+use super::visitor::Visitor;
+use super::{Core, Isolation, modern};
 use crate::fleet::lock;
 
 /// A relay at one link, for one principal.
@@ -23,9 +25,17 @@ pub struct Side {
     core: Arc<Core>,
     principal: Option<Arc<str>>,
     /// The legacy client at this link; nothing inside: there were too many.
-    guest: OnceLock<Option<Arc<Guest>>>,
+    guest: OnceLock<Option<Sitting>>,
     /// Who is told that its lists changed, in place of the client.
     lists: Mutex<Option<OnLists>>,
+}
+
+/// How a legacy client sits here.
+enum Sitting {
+    /// With a session of its own.
+    Guest(Arc<Guest>),
+    /// With sessions that it shares.
+    Visitor(Arc<Visitor>),
 }
 
 impl Side {
@@ -40,7 +50,10 @@ impl Side {
 
     /// The connection that is the legacy client's own.
     pub(crate) fn own(&self) -> Option<Managed> {
-        self.guest.get()?.as_ref().map(|guest| guest.managed())
+        match self.guest.get()?.as_ref()? {
+            Sitting::Guest(guest) => Some(guest.managed()),
+            Sitting::Visitor(_) => None,
+        }
     }
 
     /// Answers a call that occupies something elsewhere while it runs.
@@ -49,7 +62,10 @@ impl Side {
             (Era::Modern, _) => {
                 Box::pin(modern::call(Arc::clone(&self.core), self.principal.clone(), cx, called, held))
             }
-            (Era::Legacy, Ok(guest)) => {
+            (Era::Legacy, Ok(Sitting::Visitor(visitor))) => {
+                Box::pin(Arc::clone(visitor).call(cx, called, held))
+            }
+            (Era::Legacy, Ok(Sitting::Guest(guest))) => {
                 let guest = Arc::clone(guest);
                 Box::pin(async move {
                     let answer = guest.call(cx, called).await;
@@ -63,27 +79,35 @@ impl Side {
 
     /// Subscribes the legacy client to a resource.
     pub(crate) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {
-        self.guest()?.subscribe(uri).await
+        match self.guest()? {
+            Sitting::Guest(guest) => guest.subscribe(uri).await,
+            Sitting::Visitor(visitor) => visitor.subscribe(uri).await,
+        }
     }
 
     /// Ends that.
     pub(crate) async fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
-        self.guest()?.unsubscribe(uri).await
+        match self.guest()? {
+            Sitting::Guest(guest) => guest.unsubscribe(uri).await,
+            Sitting::Visitor(visitor) => visitor.unsubscribe(uri).await,
+        }
     }
 
     /// The legacy client gets log notes of this level and above, from now on.
     pub(crate) fn set_level(&self, level: LogLevel) {
-        if let Ok(guest) = self.guest() {
-            guest.set_level(level);
+        match self.guest() {
+            Ok(Sitting::Guest(guest)) => guest.set_level(level),
+            Ok(Sitting::Visitor(visitor)) => visitor.set_level(level),
+            Err(_) => {}
         }
     }
 
-    fn guest(&self) -> Result<&Arc<Guest>, Fault> {
+    fn guest(&self) -> Result<&Sitting, Fault> {
         let guest = self.guest.get().and_then(Option::as_ref);
         guest.ok_or_else(|| Fault::new(code::BUSY, "too many clients have sessions here; try again later"))
     }
 
-    /// Is there a legacy client, and a session of its own for it?
+    /// Is there a legacy client, and room for it?
     pub(crate) fn is_seated(&self) -> bool {
         self.guest().is_ok()
     }
@@ -95,7 +119,9 @@ impl Side {
         interest: Interest,
         ear: impl Ear,
     ) -> Result<(), Fault> {
-        modern::listen(&self.core, capabilities, interest, ear).await.map(drop)
+        let (pool, askable) =
+            (self.core.pool(self.principal.as_ref()), modern::askable(&self.core, capabilities));
+        modern::listen(&self.core, &pool, &askable, interest, ear).await.map(drop)
     }
 }
 
@@ -106,11 +132,20 @@ impl Service for Side {
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
         let lists = lock(&self.lists).take();
-        self.guest.get_or_init(|| Guest::open(&self.core, peer, capabilities, identity, lists));
+        self.guest.get_or_init(|| match self.core.options.isolation {
+            Isolation::Client => {
+                Guest::open(&self.core, peer, capabilities, identity, lists).map(Sitting::Guest)
+            }
+            Isolation::Shared | Isolation::Principal | Isolation::Call => {
+                let (core, principal) = (Arc::clone(&self.core), self.principal.clone());
+                Some(Sitting::Visitor(Visitor::open(core, principal, peer, capabilities, lists)))
+            }
+        });
     }
 
     fn note(&self, note: Note) {
-        if let Some(Some(guest)) = self.guest.get() {
+        // What a client tells of itself concerns no session that others share.
+        if let Some(Some(Sitting::Guest(guest))) = self.guest.get() {
             guest.tell(note);
         }
     }

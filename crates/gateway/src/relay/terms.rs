@@ -9,7 +9,7 @@ use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, CallOptions, Called, Outcome, Rounds, Wanted};
+use cardan_proto::session::event::{Answer, CallOptions, Called, LogLevel, Outcome, Rounds, Wanted};
 use serde_json::{Value, json};
 
 use super::who::Who;
@@ -22,13 +22,24 @@ pub(super) fn options(progress: Wanted, rounds: Rounds, silent: Option<Duration>
     CallOptions { idle, total, progress, rounds, ..CallOptions::default() }
 }
 
-/// The params of a call for an upstream of this era: raw, but without what only the client's era means.
-pub(super) fn params(called: &Called, upstream: Era) -> Option<Bytes> {
-    let raw = called.call.params.raw()?.clone();
-    match (called.revision.era(), upstream) {
-        (Era::Modern, Era::Legacy) => Some(without_modern_members(&called.call.params, raw)),
-        _ => Some(raw),
+/// The params of a call for an upstream of this era: raw, but without what only the client's era means. Where a session
+/// had said which log notes are wanted, the call says it.
+pub(super) fn params(called: &Called, upstream: Era, logs: Option<LogLevel>) -> Option<Bytes> {
+    let raw = called.call.params.raw().cloned();
+    match (called.revision.era(), upstream, logs) {
+        (Era::Modern, Era::Legacy, _) => raw.map(|raw| without_modern_members(&called.call.params, raw)),
+        (Era::Legacy, Era::Modern, Some(level)) => Some(with_level(&called.call.params, raw, level)),
+        _ => raw,
     }
+}
+
+fn with_level(params: &Params, raw: Option<Bytes>, level: LogLevel) -> Bytes {
+    let empty = || Bytes::from_static(b"{}");
+    let (raw, meta) = (raw.unwrap_or_else(empty), params.get(Param::Meta).unwrap_or_else(empty));
+    let level = Value::from(level.name()).to_string();
+    let meta = splice(&meta, &[Edit::Set(MetaKey::LogLevel.name(), level.as_bytes())]);
+    let spliced = meta.and_then(|meta| splice(&raw, &[Edit::Set(Param::Meta.name(), &meta)]));
+    spliced.unwrap_or(raw)
 }
 
 /// A server of both eras would take a call with such members for a modern one.

@@ -1,4 +1,4 @@
-//! A modern call that holds a line alone: the asks and log notes that come by it are its own.
+//! A call that holds a line alone: the asks and log notes that come by it are its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,24 +7,35 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
-use cardan_proto::session::event::{Answers, Ask, LogLevel};
+use cardan_proto::session::event::{Answers, Ask, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Handler;
 use tokio::sync::{Notify, oneshot};
 
 use super::line::{Hears, nobody};
+use super::names::Names;
+use super::who::Who;
 use crate::fleet::lock;
 
 /// Who on a shared line is told what comes by it: the call that holds it alone, or nobody.
 #[derive(Default)]
-pub(super) struct Voice(Mutex<Option<Arc<Asking>>>);
+pub(super) struct Voice(Mutex<Option<Holder>>);
+
+/// The call that holds a line alone.
+#[derive(Clone)]
+pub(super) enum Holder {
+    /// A modern one, which is asked by its result.
+    Parks(Arc<Asking>),
+    /// A legacy one, which is asked while it waits.
+    Waits(CallCx, Names),
+}
 
 impl Voice {
-    pub(super) fn give(&self, holder: Option<Arc<Asking>>) {
+    pub(super) fn give(&self, holder: Option<Holder>) {
         *lock(&self.0) = holder;
     }
 
-    fn holder(&self) -> Option<Arc<Asking>> {
+    fn holder(&self) -> Option<Holder> {
         lock(&self.0).clone()
     }
 }
@@ -32,20 +43,47 @@ impl Voice {
 impl Hears for Voice {
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
         match self.holder() {
-            Some(asking) => asking.ask(ask),
+            Some(Holder::Parks(asking)) => asking.ask(ask),
+            Some(Holder::Waits(cx, names)) => asked(ask, &names, |ask| cx.ask(ask)),
             None => nobody(),
         }
     }
 
     fn log(&self, level: LogLevel, params: Bytes) {
-        if let Some(asking) = self.holder() {
-            let cx = lock(&asking.inner).cx.clone();
-            cx.log(level, params);
+        match self.holder() {
+            Some(Holder::Parks(asking)) => {
+                let cx = lock(&asking.inner).cx.clone();
+                cx.log(level, params);
+            }
+            Some(Holder::Waits(cx, _)) => cx.log(level, params),
+            None => {}
         }
     }
 
-    /// Modern clients hear nothing that belongs to no call.
+    /// Who shares lines hears nothing that belongs to no call.
     fn note(&self, _note: &Note) {}
+}
+
+/// Asks a legacy client what the upstream asks, in the way that `by` is.
+pub(super) fn asked<F>(
+    mut ask: Ask,
+    names: &Names,
+    by: impl FnOnce(Ask) -> F,
+) -> Handler<Result<Bytes, Fault>>
+where
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    ask.params = ask.params.map(|params| names.related(params));
+    let method = ask.method.clone();
+    let asking = by(ask);
+    Box::pin(async move {
+        match asking.await {
+            Outcome::Done(answer) => Ok(answer),
+            Outcome::Fault(fault) => Err(fault),
+            Outcome::Refused(Refusal::Capability(_)) => Err(Fault::method_not_found(method.name())),
+            other => Err(Who::client().fault(&other, &method)),
+        }
+    })
 }
 
 /// The asks of one call, from round to round.

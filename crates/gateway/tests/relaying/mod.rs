@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cardan_client::{Answerers, Client, Connector, Urls, way};
 use cardan_gateway::fleet::Making;
-use cardan_gateway::relay::{Behind, Options, Relay};
+use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::{Era, Revisions};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
@@ -35,14 +35,21 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 pub(crate) struct Cell {
     pub(crate) client: Era,
     pub(crate) server: Era,
+    pub(crate) isolation: Isolation,
 }
 
-/// All four.
-pub(crate) const CELLS: [Cell; 4] = [
-    Cell { client: Era::Modern, server: Era::Modern },
-    Cell { client: Era::Legacy, server: Era::Modern },
-    Cell { client: Era::Modern, server: Era::Legacy },
-    Cell { client: Era::Legacy, server: Era::Legacy },
+/// All four, and each again where more is shared, or less.
+pub(crate) const CELLS: [Cell; 10] = [
+    Cell { client: Era::Modern, server: Era::Modern, isolation: Isolation::Client },
+    Cell { client: Era::Legacy, server: Era::Modern, isolation: Isolation::Client },
+    Cell { client: Era::Modern, server: Era::Legacy, isolation: Isolation::Client },
+    Cell { client: Era::Legacy, server: Era::Legacy, isolation: Isolation::Client },
+    Cell { client: Era::Legacy, server: Era::Modern, isolation: Isolation::Shared },
+    Cell { client: Era::Legacy, server: Era::Legacy, isolation: Isolation::Shared },
+    Cell { client: Era::Modern, server: Era::Modern, isolation: Isolation::Call },
+    Cell { client: Era::Legacy, server: Era::Modern, isolation: Isolation::Call },
+    Cell { client: Era::Modern, server: Era::Legacy, isolation: Isolation::Call },
+    Cell { client: Era::Legacy, server: Era::Legacy, isolation: Isolation::Call },
 ];
 
 pub(crate) fn revisions(era: Era) -> Revisions {
@@ -100,6 +107,11 @@ where
 /// A relay before `server`.
 pub(crate) async fn relay(server: &Server) -> (Relay, Dialled) {
     relay_with(server, Options { behind: Behind::One, ..Options::default() }).await
+}
+
+/// The same, with sessions shared so.
+pub(crate) async fn relay_sharing(server: &Server, isolation: Isolation) -> (Relay, Dialled) {
+    relay_with(server, Options { behind: Behind::One, isolation, ..Options::default() }).await
 }
 
 pub(crate) async fn relay_with(server: &Server, options: Options) -> (Relay, Dialled) {

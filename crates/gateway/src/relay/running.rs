@@ -1,0 +1,234 @@
+//! A call in progress upstream, by a line that is shared or held alone.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_client::{Call, Watcher};
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
+use cardan_proto::model::Raw;
+use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Event, LogLevel, Outcome, Rounds};
+use cardan_runtime::cx::CallCx;
+use serde_json::Value;
+
+use super::line::level_of;
+use super::names::{Names, Tasks};
+use super::park::Bound;
+use super::pool::{Lease, Need};
+use super::rounds::Ticket;
+use super::voice::{Asking, Holder};
+use super::{Behind, Core, Isolation, terms};
+
+/// How a call is to be made by lines that are shared.
+pub(super) struct Plan {
+    /// What the upstream may ask on its line.
+    pub(super) askable: Value,
+    /// May it be asked something that comes outside of its result?
+    pub(super) asks: bool,
+    /// The log notes that it wants.
+    pub(super) logs: Option<LogLevel>,
+    /// Who answers a modern upstream that asks.
+    pub(super) rounds: Rounds,
+}
+
+/// A call in progress upstream.
+pub(super) struct Running {
+    call: Call<Raw>,
+    method: Method,
+    /// What a legacy upstream may ask for it; none: nothing.
+    asking: Option<Arc<Asking>>,
+    /// What comes by a line that it holds alone and that someone else keeps.
+    overheard: Option<Watcher<Event>>,
+    upstream: Era,
+    /// Who answers a modern upstream that asks.
+    rounds: Rounds,
+    /// None: it has ended, and needs no line any more.
+    lease: Option<Lease>,
+    /// May its result name a task?
+    tasks: Tasks,
+    /// What the call occupies elsewhere, for as long as it runs.
+    held: Held,
+}
+
+/// Something that is occupied while a call runs.
+pub(crate) type Held = Option<Box<dyn Any + Send>>;
+
+/// What happened to a call.
+enum Step {
+    Progress(Option<cardan_proto::session::event::Progress>),
+    Asked(Vec<(Box<str>, Ask)>),
+    Overheard(Option<(LogLevel, Bytes)>),
+    /// Nothing more can be overheard.
+    Deaf,
+}
+
+impl Running {
+    /// Makes a call upstream, and answers it.
+    pub(super) async fn begin(
+        core: &Core,
+        plan: Plan,
+        principal: Option<Arc<str>>,
+        cx: &CallCx,
+        called: Called,
+        held: Held,
+    ) -> Result<Answer, Fault> {
+        let need = match core.options.isolation {
+            Isolation::Call => Need::Fresh,
+            _ if plan.asks || plan.logs.is_some() => Need::Alone,
+            _ => Need::Any,
+        };
+        let lease = match kept_for(core, principal.as_ref(), &called) {
+            Some(lease) => lease,
+            None => core.pool(principal.as_ref()).take(&plan.askable, need).await?,
+        };
+        let line = &lease.shared.line;
+        let ready = line.ready(core.options.limits.call_idle_timeout).await;
+        let upstream = ready.map_err(|error| core.who.unreachable(&error))?;
+        lease.shared.heard().await;
+        let asking = match called.revision.era() {
+            Era::Modern if need != Need::Any => {
+                let asking = Asking::new(cx.clone(), core.park.ttl());
+                lease.voice(Holder::Parks(Arc::clone(&asking)));
+                Some(asking)
+            }
+            Era::Modern => None,
+            Era::Legacy => {
+                lease.voice(Holder::Waits(cx.clone(), core.names.clone()));
+                None
+            }
+        };
+        if let (Some(level), Era::Legacy) = (plan.logs, upstream) {
+            line.set_level(level);
+        }
+        let logs = match (called.revision.era(), need) {
+            // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
+            (Era::Legacy, Need::Alone | Need::Fresh) => plan.logs.or(Some(LogLevel::Info)),
+            _ => plan.logs,
+        };
+        let params = core.names.inward(&called.call, terms::params(&called, upstream, logs));
+        let method = called.call.method.clone();
+        let options = terms::options(called.progress, plan.rounds, core.options.call_timeout);
+        // Before the call, so that none of its words is missed.
+        let overheard = if need == Need::Any { None } else { lease.shared.overheard() };
+        let call = line.managed.start(method.clone(), params, options);
+        let running = Self {
+            overheard,
+            call,
+            method,
+            asking: asking.filter(|_| plan.asks),
+            upstream,
+            rounds: plan.rounds,
+            lease: Some(lease),
+            tasks: Names::concern(&called),
+            held,
+        };
+        running.run(core, principal, cx, &called).await
+    }
+
+    /// The client is back, with these answers.
+    pub(super) fn resume(&self, cx: &CallCx, answers: Option<Answers>) {
+        if let Some(asking) = &self.asking {
+            asking.resume(cx.clone(), answers);
+        }
+    }
+
+    /// Waits for what becomes of it, and passes on what it says before.
+    pub(super) async fn run(
+        mut self,
+        core: &Core,
+        principal: Option<Arc<str>>,
+        cx: &CallCx,
+        called: &Called,
+    ) -> Result<Answer, Fault> {
+        loop {
+            match self.step().await {
+                Step::Progress(Some(at)) => cx.progress(at.progress, at.total, at.message.as_deref()),
+                Step::Overheard(log) => pass_on(cx, log),
+                Step::Deaf => self.overheard = None,
+                Step::Progress(None) => {
+                    let outcome = self.call.outcome().await;
+                    // What was told before the reply is told before it.
+                    while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
+                        pass_on(cx, log_of(&event));
+                    }
+                    self.release(core, principal, &outcome);
+                    let outcome = core.names.outward(self.tasks, &self.method, outcome);
+                    let (method, upstream) = (&self.method, self.upstream);
+                    return Ok(terms::answer(outcome, method, called.revision.era(), upstream, &core.who));
+                }
+                Step::Asked(entries) => {
+                    let bound = Bound::of(&called.call, principal)?;
+                    let state = Some(core.park.put(self, bound)?);
+                    return Ok(Answer::Ask(Asks { entries, state }));
+                }
+            }
+        }
+    }
+
+    /// Waits for its end, whatever becomes known before.
+    pub(super) async fn ended(&mut self) {
+        self.call.outcome().await;
+    }
+
+    /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.
+    fn release(&mut self, core: &Core, principal: Option<Arc<str>>, outcome: &Outcome) {
+        self.held = None;
+        let Some(mut lease) = self.lease.take() else { return };
+        lease.landed();
+        if let Outcome::Done(result) = outcome
+            && self.rounds == Rounds::Callers
+            && self.upstream == Era::Modern
+            && core.options.behind == Behind::Many
+            && self.method.may_ask()
+        {
+            core.rounds.keep(principal, result, lease);
+        }
+    }
+
+    /// It has ended while nobody waited: whatever it occupies is free for others.
+    pub(super) fn abandon(&mut self) {
+        self.held = None;
+        if let Some(mut lease) = self.lease.take() {
+            lease.landed();
+        }
+    }
+
+    async fn step(&mut self) -> Step {
+        match (&self.asking, &mut self.overheard) {
+            (None, None) => Step::Progress(self.call.progress().await),
+            (Some(asking), _) => tokio::select! {
+                biased;
+                progress = self.call.progress() => Step::Progress(progress),
+                entries = asking.next() => Step::Asked(entries),
+            },
+            (None, Some(overheard)) => tokio::select! {
+                biased;
+                event = overheard.next() => event.map_or(Step::Deaf, |event| Step::Overheard(log_of(&event))),
+                progress = self.call.progress() => Step::Progress(progress),
+            },
+        }
+    }
+}
+
+/// The line by which a call was asked what it answers now.
+fn kept_for(core: &Core, principal: Option<&Arc<str>>, called: &Called) -> Option<Lease> {
+    let state = called.call.params.text(Param::RequestState)?;
+    core.rounds.take(&Ticket { principal: principal.cloned(), state: (&*state).into() })
+}
+
+/// Log notes are the only thing that concerns a call and comes outside of it, where nobody can be asked.
+fn log_of(event: &Event) -> Option<(LogLevel, Bytes)> {
+    match event {
+        Event::Logged { params } => Some((level_of(params)?, params.clone())),
+        _ => None,
+    }
+}
+
+fn pass_on(cx: &CallCx, log: Option<(LogLevel, Bytes)>) {
+    if let Some((level, params)) = log {
+        cx.log(level, params);
+    }
+}
