@@ -19,11 +19,11 @@ pub(crate) fn sim(mut args: Args) -> Result<()> {
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-sim", "--", "--seeds", &seeds]))
 }
 
-/// `bench core|http|fleet`: speed and memory, measured.
+/// `bench core|http|fleet|gateway`: speed and memory, measured.
 pub(crate) fn bench(mut args: Args) -> Result<()> {
-    let which = args.word().filter(|which| matches!(which.as_str(), "core" | "http" | "fleet"));
+    let which = args.word().filter(|which| matches!(which.as_str(), "core" | "http" | "fleet" | "gateway"));
     let Some(which) = which else {
-        bail!("which bench? `cargo xtask bench core`, `cargo xtask bench http` or `cargo xtask bench fleet`");
+        bail!("which bench? `cargo xtask bench core`, `http`, `fleet` or `gateway`");
     };
     args.finish()?;
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))

@@ -36,7 +36,7 @@ cargo xtask <chore>
                                           feed the fuzz targets
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
   sim [--seeds N]                         simulate sessions in a lossy world
-  bench core|http|fleet                   measure the core, the HTTP server, or many configured servers
+  bench core|http|fleet|gateway           measure the core, the HTTP server, many configured servers, or a bridge
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
 ";

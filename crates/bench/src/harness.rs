@@ -76,13 +76,26 @@ impl Harness {
         floor: &str,
         options: &[&str],
     ) -> anyhow::Result<f64> {
+        let (ours, floor) = self.pair(figure, of, ours, floor, options)?;
+        Ok(ours / floor)
+    }
+
+    /// A figure of ours and that of the floor, taken likewise.
+    pub(crate) fn pair(
+        &self,
+        figure: &str,
+        of: fn(Vec<f64>) -> f64,
+        ours: &str,
+        floor: &str,
+        options: &[&str],
+    ) -> anyhow::Result<(f64, f64)> {
         let (mut floors, mut our) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             floors.push(field(&self.load(floor, options)?, figure)?);
             our.push(field(&self.load(ours, options)?, figure)?);
         }
         eprintln!("{figure}: ours {our:.1?}, floor {floors:.1?}");
-        Ok(of(our) / of(floors))
+        Ok((of(our), of(floors)))
     }
 }
 

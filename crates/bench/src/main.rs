@@ -1,7 +1,7 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core`, `http` or `fleet`. The soak is here too, `cargo xtask soak`: does the server
+//! `cargo xtask bench core`, `http`, `fleet` or `gateway`. The soak is here too, `cargo xtask soak`: does the server
 //! hold under load?
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
@@ -9,6 +9,7 @@
 mod allocations;
 mod crates;
 mod fleet;
+mod gateway;
 mod harness;
 mod http;
 mod managed;
@@ -50,9 +51,10 @@ fn main() -> anyhow::Result<ExitCode> {
         "core" => core()?,
         "http" => http::figures()?,
         "fleet" => fleet::figures()?,
+        "gateway" => gateway::figures()?,
         // What is counted from outside, by this very program.
         "calls" => return counted(),
-        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, soak"),
+        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, gateway, soak"),
     };
     anyhow::ensure!(!figures.is_empty(), "nothing was measured, see above for what is missing");
     println!("| figure | value | budget | |");

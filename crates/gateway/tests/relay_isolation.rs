@@ -346,3 +346,20 @@ async fn parking_is_bounded() {
     let done = round(&ada, ask("3"), Some(&third["requestState"])).await.unwrap();
     assert_eq!(done["content"][0]["text"], "3 Some(Text(\"ada\"))");
 }
+
+/// A principal that answers nothing leaves places for others.
+#[tokio::test(start_paused = true)]
+async fn one_principal_cannot_fill_all_places() {
+    let options = Options { parked: 4, behind: Behind::One, ..Options::default() };
+    let (relay, _) = relay_with(&asking(), options).await;
+    let ada = connect_as(&relay, "ada").await;
+    for n in 0..2 {
+        round(&ada, ask(&n.to_string()), None).await.unwrap();
+    }
+    let full = round(&ada, ask("3"), None).await.unwrap_err();
+    assert!(matches!(full, CallError::Fault(fault) if fault.code == code::BUSY));
+    let bob = connect_as(&relay, "bob").await;
+    let asked = round(&bob, ask("1"), None).await.unwrap();
+    let done = round(&bob, ask("1"), Some(&asked["requestState"])).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "1 Some(Text(\"ada\"))");
+}

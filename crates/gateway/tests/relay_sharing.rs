@@ -5,13 +5,19 @@
 mod relaying;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use cardan_client::Client;
-use cardan_gateway::relay::{Isolation, Options, Relay};
+use bytes::Bytes;
+use cardan_client::{CallError, Client};
+use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
-use cardan_proto::session::event::{Change, Interest, LogLevel};
+use cardan_proto::model::resource::{ResourceContents, ResourceTemplate};
+use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host;
@@ -175,3 +181,62 @@ async fn the_next_round_goes_to_who_asked() {
         assert!(dialled.count() > 1, "{isolation:?}: log notes take a session each");
     }
 }
+
+/// Subscriptions of one client are bounded, and one that ends makes room.
+#[tokio::test]
+async fn subscriptions_are_bounded() {
+    for isolation in [Isolation::Client, Isolation::Shared] {
+        let server = Server::builder("notes", "1")
+            .revisions(revisions(Era::Legacy))
+            .template(ResourceTemplate::new("note://{name}", "note"), async |uri: String, _, _| {
+                Ok(vec![ResourceContents::text(uri, "hi")])
+            })
+            .build();
+        let limits = Limits { listen_uris: 2, ..Limits::DEFAULT };
+        let options = Options { isolation, limits, behind: Behind::One, ..Options::default() };
+        let (relay, _) = relaying::relay_with(&server, options).await;
+        let client = connect_as(&relay, Era::Legacy, None).await;
+        let subscribe = async |method: Method, uri: &str| {
+            let params = Bytes::from(json!({"uri": uri}).to_string());
+            soon("a reply", client.raw(method, Some(params), CallOptions::default())).await
+        };
+        for uri in ["note://a", "note://b", "note://b"] {
+            subscribe(Method::ResourcesSubscribe, uri).await.unwrap();
+        }
+        let full = subscribe(Method::ResourcesSubscribe, "note://c").await.unwrap_err();
+        assert!(matches!(full, CallError::Fault(fault) if fault.code == code::BUSY), "{isolation:?}");
+        subscribe(Method::ResourcesUnsubscribe, "note://a").await.unwrap();
+        subscribe(Method::ResourcesSubscribe, "note://c").await.unwrap();
+    }
+}
+
+/// A client's own session has as long to be there as the first one has, which a slow start may need.
+#[tokio::test(start_paused = true)]
+async fn a_slow_start_is_waited_for() {
+    for (era, isolation) in [(Era::Legacy, Isolation::Client), (Era::Modern, Isolation::Call)] {
+        let starts = Arc::new(AtomicUsize::new(0));
+        let server = Server::builder("slow", "1")
+            .revisions(revisions(Era::Legacy))
+            .tool("echo", "says it back", async |said: Said| said.text)
+            .build();
+        let (mut making, _) = relaying::making(move |link| {
+            let (server, nth) = (server.clone(), starts.fetch_add(1, Ordering::SeqCst));
+            async move {
+                if nth > 0 {
+                    tokio::time::sleep(Limits::DEFAULT.call_idle_timeout * 2).await;
+                }
+                drop(server.serve(link).await);
+            }
+        });
+        making.connector = making.connector.limits(Limits { open_timeout: LATE, ..Limits::DEFAULT });
+        let options = Options { isolation, opening: LATE, ..Options::default() };
+        let relay = Relay::start(making, options).await.unwrap();
+        let client = connect_as(&relay, era, None).await;
+        let patient =
+            CallOptions { idle: Some(Duration::ZERO), total: Some(Duration::ZERO), ..CallOptions::default() };
+        let called = client.call_tool_with("echo", &json!({"text": "hi"}), patient).unwrap().await;
+        assert_eq!(called.unwrap().content[0].as_text(), Some("hi"), "{era:?}");
+    }
+}
+
+const LATE: Duration = Duration::from_secs(600);

@@ -16,11 +16,11 @@ use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Handler;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinHandle;
 
 use super::line::{Hears, Line};
 use super::names::Names;
 use super::voice::asked;
+use super::wants::{Following, Wants};
 use super::who::Who;
 use super::{Core, Farewells, terms};
 use crate::fleet::lock;
@@ -34,12 +34,12 @@ pub(super) struct Guest {
     line: Line,
     /// Its calls in progress, the latest last.
     calls: Mutex<Seated>,
-    /// What it listens to upstream, all in one.
-    interest: tokio::sync::Mutex<Interest>,
-    following: Mutex<Option<Following>>,
+    wants: Wants,
     /// Who is told that lists changed, in place of the client.
     lists: Option<OnLists>,
     names: Names,
+    /// How long its session may take to be there at first, and when it was lost.
+    opening: Duration,
     patience: Duration,
     call_timeout: Option<Duration>,
     who: Who,
@@ -51,15 +51,6 @@ pub(super) struct Guest {
 struct Seated {
     minted: u64,
     calls: Vec<(u64, CallCx)>,
-}
-
-/// Passes changes on, while it lives.
-pub(super) struct Following(pub(super) JoinHandle<()>);
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Guest {
@@ -78,36 +69,33 @@ impl Guest {
         if let Some(identity) = identity.and_then(|raw| serde_json::from_slice(raw).ok()) {
             making.connector = making.connector.named(identity);
         }
+        let (caps, limits) = (core.config().server_caps(), &core.options.limits);
         let guest = Arc::new_cyclic(|guest: &Weak<Self>| {
             let hears: Weak<dyn Hears> = guest.clone();
+            let line = Line::open(&making, capabilities, hears);
+            let interest = announced(caps);
+            let wants = Wants::new(interest.clone(), limits.listen_uris);
+            if interest != Interest::default() {
+                wants.begin(follow(line.managed.listen(interest), peer.clone(), lists.clone()));
+            }
             Self {
-                peer: peer.clone(),
-                line: Line::open(&making, capabilities, hears),
+                peer,
+                line,
                 calls: Mutex::default(),
-                interest: tokio::sync::Mutex::default(),
-                following: Mutex::default(),
+                wants,
                 lists,
                 names: core.names.clone(),
-                patience: core.options.limits.call_idle_timeout,
+                opening: core.options.opening,
+                patience: limits.call_idle_timeout,
                 call_timeout: core.options.call_timeout,
                 who: core.who.clone(),
                 farewells: Arc::clone(&core.farewells),
                 _seat: seat,
             }
         });
-        let caps = core.config().server_caps();
         if core.era() == Era::Modern && caps.logging {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
             guest.line.set_level(LogLevel::Info);
-        }
-        let lists = announced(caps);
-        if lists.tools || lists.prompts || lists.resources {
-            let listen = guest.line.managed.listen(lists.clone());
-            *lock(&guest.following) = Some(follow(listen, peer, guest.lists.clone()));
-            // Nobody else has it yet.
-            if let Ok(mut interest) = guest.interest.try_lock() {
-                *interest = lists;
-            }
         }
         Some(guest)
     }
@@ -127,7 +115,7 @@ impl Guest {
     }
 
     async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        let ready = self.line.ready(self.patience).await;
+        let ready = self.line.ready(self.opening, self.patience).await;
         let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
         let tasks = Names::concern(&called);
@@ -149,38 +137,19 @@ impl Guest {
     }
 
     pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {
-        let mut interest = self.interest.lock().await;
-        if !interest.uris.iter().any(|listened| **listened == *uri) {
-            let mut wanted = interest.clone();
-            wanted.uris.push(uri.into());
-            let stands = self.listen(wanted.clone()).await?;
-            if !stands.uris.iter().any(|listened| **listened == *uri) {
-                // What stood before stands again.
-                self.listen(interest.clone()).await?;
-                return Err(Fault::invalid_params("params.uri: the server does not tell changes of it"));
-            }
-            *interest = wanted;
-        }
-        Ok(())
+        self.wants.add(uri, async |interest| self.listen(interest).await).await
     }
 
     pub(super) async fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
-        let mut interest = self.interest.lock().await;
-        if interest.uris.iter().any(|listened| **listened == *uri) {
-            interest.uris.retain(|listened| **listened != *uri);
-            self.listen(interest.clone()).await?;
-        }
-        Ok(())
+        self.wants.remove(uri, async |interest| self.listen(interest).await).await
     }
 
-    /// One listen takes the place of the other, once it stands. Whoever else subscribes waits meanwhile, so it is not
-    /// waited for without end.
-    async fn listen(&self, interest: Interest) -> Result<Interest, Fault> {
+    /// Listens, and waits until it stands; not without end, since whoever else subscribes waits meanwhile.
+    async fn listen(&self, interest: Interest) -> Result<(Following, Interest), Fault> {
         let mut listen = self.line.managed.listen(interest);
         let ready = tokio::time::timeout(self.patience, listen.ready()).await;
         let stands = ready.map_err(|_| self.who.silent())?.map_err(|error| self.who.unreachable(&error))?;
-        *lock(&self.following) = Some(follow(listen, self.peer.clone(), self.lists.clone()));
-        Ok(stands)
+        Ok((follow(listen, self.peer.clone(), self.lists.clone()), stands))
     }
 
     pub(super) fn managed(&self) -> Managed {

@@ -70,12 +70,15 @@ impl Line {
         self.managed.settled().map(|settled| settled.revision.era())
     }
 
-    /// Waits for a session, not for ever. From then on calls wait as long as their callers do.
-    pub(super) async fn ready(&self, within: Duration) -> Result<Era, CallError> {
-        match self.era() {
-            Some(era) if self.managed.condition().is_up() => Ok(era),
-            _ => self.managed.ready(within).await.map(|settled| settled.revision.era()),
-        }
+    /// Waits for a session, not for ever: `opening` for the first, `again` for one that was lost. From then on calls
+    /// wait as long as their callers do.
+    pub(super) async fn ready(&self, opening: Duration, again: Duration) -> Result<Era, CallError> {
+        let within = match self.era() {
+            Some(era) if self.managed.condition().is_up() => return Ok(era),
+            Some(_) => again,
+            None => opening,
+        };
+        self.managed.ready(within).await.map(|settled| settled.revision.era())
     }
 
     /// Log notes of this level and above, from now on.

@@ -29,6 +29,7 @@ mod side;
 mod terms;
 mod visitor;
 mod voice;
+mod wants;
 mod who;
 
 use std::collections::HashMap;

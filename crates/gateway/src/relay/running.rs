@@ -85,7 +85,7 @@ impl Running {
             None => core.pool(principal.as_ref()).take(&plan.askable, need).await?,
         };
         let line = &lease.shared.line;
-        let ready = line.ready(core.options.limits.call_idle_timeout).await;
+        let ready = line.ready(core.options.opening, core.options.limits.call_idle_timeout).await;
         let upstream = ready.map_err(|error| core.who.unreachable(&error))?;
         lease.shared.heard().await;
         let asking = match called.revision.era() {

@@ -13,9 +13,10 @@ use cardan_runtime::peer::Peer;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::guest::{Following, OnLists, announced, empty, tell, uri_of};
+use super::guest::{OnLists, announced, empty, tell, uri_of};
 use super::modern::Ear;
 use super::running::{Held, Plan, Running};
+use super::wants::{Following, Wants};
 use super::{Core, modern, terms};
 use crate::fleet::lock;
 
@@ -28,9 +29,7 @@ pub(super) struct Visitor {
     askable: Value,
     /// The log notes that it wants with its calls; none until it says so, since they take a session for each.
     level: Mutex<Option<LogLevel>>,
-    /// What it listens to upstream, all in one.
-    interest: tokio::sync::Mutex<Interest>,
-    following: Mutex<Option<Following>>,
+    wants: Wants,
     /// Who is told that lists changed, in place of the client.
     lists: Option<OnLists>,
 }
@@ -48,21 +47,13 @@ impl Visitor {
             Some(_) => Interest::default(),
             None => announced(core.config().server_caps()),
         };
-        let visitor = Arc::new(Self {
-            askable: terms::askable(capabilities),
-            core,
-            principal,
-            peer,
-            level: Mutex::default(),
-            interest: tokio::sync::Mutex::new(interest.clone()),
-            following: Mutex::default(),
-            lists,
-        });
+        let wants = Wants::new(interest.clone(), core.options.limits.listen_uris);
+        let (askable, level) = (terms::askable(capabilities), Mutex::default());
+        let visitor = Self { core, principal, peer, askable, level, wants, lists };
         if interest != Interest::default() {
-            let (following, _) = visitor.follow(interest);
-            *lock(&visitor.following) = Some(following);
+            visitor.wants.begin(visitor.follow(interest).0);
         }
-        visitor
+        Arc::new(visitor)
     }
 
     /// Answers one of its calls.
@@ -94,28 +85,11 @@ impl Visitor {
     }
 
     pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {
-        let mut interest = self.interest.lock().await;
-        if !interest.uris.iter().any(|listened| **listened == *uri) {
-            let mut wanted = interest.clone();
-            wanted.uris.push(uri.into());
-            let (following, stands) = self.listen(wanted.clone()).await?;
-            if !stands.uris.iter().any(|listened| **listened == *uri) {
-                return Err(Fault::invalid_params("params.uri: the server does not tell changes of it"));
-            }
-            *lock(&self.following) = Some(following);
-            *interest = wanted;
-        }
-        Ok(())
+        self.wants.add(uri, async |interest| self.listen(interest).await).await
     }
 
     pub(super) async fn unsubscribe(&self, uri: &str) -> Result<(), Fault> {
-        let mut interest = self.interest.lock().await;
-        if interest.uris.iter().any(|listened| **listened == *uri) {
-            interest.uris.retain(|listened| **listened != *uri);
-            let (following, _) = self.listen(interest.clone()).await?;
-            *lock(&self.following) = Some(following);
-        }
-        Ok(())
+        self.wants.remove(uri, async |interest| self.listen(interest).await).await
     }
 
     /// Listens, and waits until it stands; not for ever, since whoever else subscribes waits meanwhile.

@@ -1,0 +1,65 @@
+//! A stdio server behind HTTP: what the bridge adds, beside one that forwards bytes and knows nothing, in the same run.
+
+use cardan_proto::era::Revision;
+
+use crate::Figure;
+use crate::harness::{Harness, binary, example, field, least, median};
+
+/// What each session on a shared upstream may take.
+const SESSION_KIB: f64 = 40.0;
+
+/// What a call may take longer than without a bridge.
+const ADDED_US: f64 = 25.0;
+
+pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
+    let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
+    let bridge = format!("{} bridge --listen {{addr}}", binary("cardan-cli", "cardan")?.display());
+    let child = format!("{} parse", harness.program("limit-stdio"));
+    let mut figures = Vec::new();
+    for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
+        figures.extend(added(&harness, revision, &bridge, &child)?);
+    }
+    figures.extend(crossing(&harness, &bridge)?);
+    let shared = format!("{bridge} --sessions shared -- {child}");
+    let idle = ["--transport", "http", "--scenario", "idle", "--sessions", "1000", "--seconds", "5"];
+    let idle = harness.load(&shared, &idle)?;
+    let what =
+        format!("{} idle legacy sessions before one upstream: memory of each", field(&idle, "sessions")?);
+    figures.push(Figure::new(what, field(&idle, "kib_per_session")?, "KiB", Some(SESSION_KIB)));
+    Ok(figures)
+}
+
+fn load<'a>(date: &'a str, sessions: &'a str) -> [&'a str; 8] {
+    ["--transport", "http", "--protocol", date, "--sessions", sessions, "--seconds", "1"]
+}
+
+/// What a bridge costs that all clients of a server share.
+fn added(harness: &Harness, revision: Revision, bridge: &str, child: &str) -> anyhow::Result<[Figure; 2]> {
+    let what = format!("stdio behind HTTP, 64 B, {revision}");
+    let ours = format!("{bridge} --sessions shared -- {child}");
+    let floor = format!("{} bridge {{addr}} raw 64 -- {child}", harness.program("limit-http"));
+    let busy = harness.ratio("server_cpu_us_per_call", least, &ours, &floor, &load(revision.date(), "16"))?;
+    let direct = format!("{} epoll {{addr}} parse", harness.program("limit-http"));
+    let (ours, direct) = harness.pair("p50_us", median, &ours, &direct, &load(revision.date(), "1"))?;
+    Ok([
+        Figure::new(format!("{what}: CPU at 16 sessions to forwarding bytes"), busy, "times", Some(3.0)),
+        Figure::new(format!("{what}: p50 over direct at one session"), ours - direct, "us", Some(ADDED_US)),
+    ])
+}
+
+/// What it costs that client and server are not of one era, beside a server of the client's era.
+fn crossing(harness: &Harness, bridge: &str) -> anyhow::Result<Vec<Figure>> {
+    let echo = example("echo", "")?;
+    let mut figures = Vec::new();
+    for (revision, same, other) in
+        [(Revision::LATEST_LEGACY, "legacy", "modern"), (Revision::LATEST_MODERN, "modern", "legacy")]
+    {
+        let behind = |era: &str| format!("{bridge} --sessions shared --era {era} -- {echo}");
+        let options = load(revision.date(), "16");
+        let ratio =
+            harness.ratio("server_cpu_us_per_call", least, &behind(other), &behind(same), &options)?;
+        let what = format!("a {same} client before a {other} server: CPU to one of its era");
+        figures.push(Figure::new(what, ratio, "times", Some(1.5)));
+    }
+    Ok(figures)
+}
