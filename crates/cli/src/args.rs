@@ -11,9 +11,13 @@ use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cmd::complete::CompleteArgs;
 use crate::cmd::config::args::ConfigArgs;
 use crate::cmd::key::KeyArgs;
+use crate::cmd::listen::ListenArgs;
 use crate::cmd::pin::PinArgs;
+use crate::cmd::ping::PingArgs;
+use crate::cmd::raw::RawArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::output::Form;
 
@@ -57,6 +61,14 @@ pub(crate) enum Command {
     Prompt(PromptArgs),
     /// Show what a server is and can do
     Info(InfoArgs),
+    /// Show what a server proposes for an argument
+    Complete(CompleteArgs),
+    /// Show changes and log notes of a server as they come
+    Listen(ListenArgs),
+    /// Ask a server whether it lives
+    Ping(PingArgs),
+    /// Call any method
+    Raw(RawArgs),
     /// Serve all configured servers as one, or the built-in demo server, by every transport at once
     Serve(ServeArgs),
     /// Put one server behind another transport, for clients of every revision
@@ -82,6 +94,10 @@ impl Command {
             Self::Read(args) => &args.options,
             Self::Prompt(args) => &args.options,
             Self::Info(args) => &args.options,
+            Self::Complete(args) => &args.options,
+            Self::Listen(args) => &args.options,
+            Self::Ping(args) => &args.options,
+            Self::Raw(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
             Self::Demo(_) | Self::Pin(_) | Self::Key(_) | Self::Serve(_) | Self::Bridge(_) => {

@@ -30,7 +30,7 @@ impl Arguments {
     pub(crate) fn parse(words: &[String], args: Option<&str>) -> Result<Self, Failure> {
         let base = match args {
             None => Map::new(),
-            Some(text) => object(text)?,
+            Some(text) => json_object(text, "--args")?.1,
         };
         let given = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
         Ok(Self { base, given })
@@ -166,12 +166,13 @@ fn contents(value: &str) -> Result<String, Failure> {
     }
 }
 
-fn object(text: &str) -> Result<Map<String, Value>, Failure> {
+/// A JSON object as it is spelled: the text itself, a file or stdin. `what` is said of one that is none.
+pub(crate) fn json_object(text: &str, what: &str) -> Result<(String, Map<String, Value>), Failure> {
     let text = if text == "-" { stdin()? } else { contents(text)? };
     match serde_json::from_str(&text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Failure::usage("--args is not a JSON object")),
-        Err(error) => Err(Failure::usage(format!("--args is not JSON: {error}"))),
+        Ok(Value::Object(object)) => Ok((text, object)),
+        Ok(_) => Err(Failure::usage(format!("{what} is not a JSON object"))),
+        Err(error) => Err(Failure::usage(format!("{what} is not JSON: {error}"))),
     }
 }
 

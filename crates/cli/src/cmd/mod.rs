@@ -2,6 +2,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod call;
+pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod demo;
 mod gateway;
@@ -9,9 +10,12 @@ mod greeting;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod list;
+pub(crate) mod listen;
 pub(crate) mod pin;
+pub(crate) mod ping;
 mod pipes;
 pub(crate) mod prompt;
+pub(crate) mod raw;
 pub(crate) mod read;
 pub(crate) mod serve;
 pub(crate) mod servers;

@@ -1,0 +1,81 @@
+//! `cardan complete`: what a server proposes for an argument of a prompt or a template.
+
+use cardan_proto::method::Method;
+use cardan_proto::model::complete::{
+    CompleteArgument, CompleteContext, CompleteParams, CompleteResult, Reference,
+};
+use clap::Args;
+
+use super::{decode, encode, first};
+use crate::args::{Options, Server};
+use crate::arguments::Arguments;
+use crate::connect::Connection;
+use crate::failure::Failure;
+use crate::output::{self, Form, clean, tell};
+use crate::target::Target;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan complete [OPTIONS] <PROMPT|TEMPLATE> <ARGUMENT>=<TYPED> [KEY=VALUE]... -- <COMMAND>...\n       \
+                      cardan complete [OPTIONS] <SERVER> <PROMPT|TEMPLATE> <ARGUMENT>=<TYPED> [KEY=VALUE]...",
+    after_help = "\
+The first pair is the argument and what is typed so far; the others are arguments that are filled in already. What holds
+`://` is a template of a resource, anything else a prompt.
+
+Examples:
+  cardan complete greet name=A -- cardan demo
+  cardan complete 'demo://file/{name}' name= -- cardan demo"
+)]
+pub(crate) struct CompleteArgs {
+    /// The prompt or template, the argument, and those filled in; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) async fn run(args: CompleteArgs) -> Result<(), Failure> {
+    let CompleteArgs { words, options, server } = args;
+    let (target, mut words) = Target::split(words, server)?;
+    let of = first(&mut words, "the prompt or template")?;
+    let params = params(of, words)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = complete(&connection, &params, options.form()).await;
+    connection.finish(outcome).await
+}
+
+fn params(of: String, mut words: Vec<String>) -> Result<CompleteParams, Failure> {
+    let pair = first(&mut words, "the argument")?;
+    let Some((name, typed)) = pair.split_once('=') else {
+        return Err(Failure::usage(format!("`{pair}` does not say what is typed so far"))
+            .next(format!("write {pair}=, or {pair}=<the first letters>")));
+    };
+    let argument = CompleteArgument { name: name.to_owned(), value: typed.to_owned() };
+    let known = Arguments::parse(&words, None)?.texts();
+    let context = (!known.is_empty()).then_some(CompleteContext { arguments: Some(known) });
+    let reference = match of.contains("://") {
+        true => Reference::Resource { uri: of },
+        false => Reference::Prompt { name: of, title: None },
+    };
+    Ok(CompleteParams { reference, argument, context, meta: None })
+}
+
+async fn complete(connection: &Connection, params: &CompleteParams, form: Form) -> Result<(), Failure> {
+    let raw = connection.call(Method::CompletionComplete, Some(encode(params)?)).await?;
+    if form == Form::Json {
+        return output::print_json(raw.as_str());
+    }
+    let completion = decode::<CompleteResult>(&raw)?.completion;
+    let values: Vec<_> = completion.values.iter().map(|value| clean(value)).collect();
+    output::print(&values.join("\n"))?;
+    match (completion.total, completion.has_more) {
+        (Some(total), _) if total > completion.values.len() as u64 => {
+            tell(&format!("{} of {total}; type more to see others", completion.values.len()));
+        }
+        (_, Some(true)) => tell("there are more; type more to see them"),
+        _ => {}
+    }
+    Ok(())
+}

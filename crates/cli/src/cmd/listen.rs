@@ -1,0 +1,126 @@
+//! `cardan listen`: what changes at a server, and what it logs, as it happens.
+
+use cardan_client::Listen;
+use cardan_proto::session::event::{Change, Interest};
+use clap::Args;
+use serde_json::json;
+
+use crate::args::{Options, Server};
+use crate::connect::Connection;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{self, Form, Reader, clean, tell};
+use crate::target::Target;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan listen [OPTIONS] [WHAT]... -- <COMMAND>...\n       \
+                      cardan listen [OPTIONS] <SERVER> [WHAT]...",
+    after_help = "\
+WHAT is tools, resources, prompts or a resource's address; all three lists when left out. Changes go to stdout, a line each;
+log notes to stderr. It ends with Ctrl-C, and when the server leaves.
+
+Examples:
+  cardan listen https://example.com/mcp
+  cardan listen weather tools file:///etc/motd --json
+  cardan listen --log-level debug -- cardan demo"
+)]
+pub(crate) struct ListenArgs {
+    /// What to listen to; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) async fn run(args: ListenArgs) -> Result<(), Failure> {
+    let ListenArgs { words, options, server } = args;
+    let (target, words) = Target::split(words, server)?;
+    let wanted = interest(&words)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = listen(&connection, wanted, options.form()).await;
+    // Who watches ends the watching: that is no failure.
+    match connection.finish(outcome).await {
+        Err(failure) if failure.exit() == Exit::Interrupted => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn interest(words: &[String]) -> Result<Interest, Failure> {
+    let all = words.is_empty();
+    let mut interest = Interest { tools: all, prompts: all, resources: all, ..Interest::default() };
+    for word in words {
+        match word.as_str() {
+            "tools" => interest.tools = true,
+            "prompts" => interest.prompts = true,
+            "resources" => interest.resources = true,
+            uri if uri.contains(':') => interest.uris.push(uri.into()),
+            other => {
+                return Err(Failure::usage(format!("`{other}` cannot be listened to"))
+                    .next("write tools, resources, prompts or a resource's address"));
+            }
+        }
+    }
+    Ok(interest)
+}
+
+async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result<(), Failure> {
+    let mut listen = connection.client().listen(wanted.clone());
+    let stands = connection.unless_interrupted(listen.ready()).await?;
+    tell(&standing(&wanted, &stands));
+    if stands == Interest::default() {
+        return Err(Failure::new(Exit::NotFound, "the server tells changes of nothing that was asked for")
+            .next("see what it can with `cardan info`"));
+    }
+    while let Some(change) = next(connection, &mut listen).await? {
+        if output::write(&line(&change, form))? == Reader::Gone {
+            return Ok(());
+        }
+    }
+    match connection.client().ended() {
+        Some(cause) => Err(Failure::of_cause(cause)),
+        None => {
+            tell("the server has ended the listen");
+            Ok(())
+        }
+    }
+}
+
+async fn next(connection: &Connection, listen: &mut Listen) -> Result<Option<Change>, Failure> {
+    connection.unless_interrupted(async { Ok(listen.next().await) }).await
+}
+
+fn standing(wanted: &Interest, stands: &Interest) -> String {
+    let (listened, refused) = (names(stands), names(wanted));
+    let missing: Vec<_> = refused.into_iter().filter(|name| !listened.contains(name)).collect();
+    let mut line =
+        format!("listening to {}", if listened.is_empty() { "nothing".into() } else { listened.join(", ") });
+    if !missing.is_empty() {
+        line.push_str(&format!("; the server does not tell changes of {}", missing.join(", ")));
+    }
+    line
+}
+
+fn names(interest: &Interest) -> Vec<String> {
+    let lists = [("tools", interest.tools), ("prompts", interest.prompts), ("resources", interest.resources)];
+    let lists = lists.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned());
+    lists.chain(interest.uris.iter().map(|uri| uri.to_string())).collect()
+}
+
+fn line(change: &Change, form: Form) -> String {
+    let (what, uri) = match change {
+        Change::Tools => ("tools", None),
+        Change::Prompts => ("prompts", None),
+        Change::Resources => ("resources", None),
+        Change::Resource(uri) => ("resource", Some(uri)),
+        Change::Task { id, .. } => ("task", Some(id)),
+    };
+    match (form, uri) {
+        (Form::Json, Some(uri)) => json!({ "changed": what, "uri": uri }).to_string(),
+        (Form::Json, None) => json!({ "changed": what }).to_string(),
+        (Form::Text, Some(uri)) => format!("{what} changed: {}", clean(uri)),
+        (Form::Text, None) => format!("{what} changed"),
+    }
+}

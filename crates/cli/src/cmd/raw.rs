@@ -1,0 +1,53 @@
+//! `cardan raw`: any method with any params, its result as it came.
+
+use bytes::Bytes;
+use cardan_proto::method::Method;
+use clap::Args;
+
+use super::{first, none_left};
+use crate::args::{Options, Server};
+use crate::arguments::json_object;
+use crate::connect::Connection;
+use crate::failure::Failure;
+use crate::output;
+use crate::target::Target;
+
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "cardan raw [OPTIONS] <METHOD> [PARAMS] -- <COMMAND>...\n       \
+                      cardan raw [OPTIONS] <SERVER> <METHOD> [PARAMS]",
+    after_help = "\
+PARAMS is a JSON object; @file reads a file, - reads stdin. What the revision needs beside them is added. Nothing is checked
+before it is sent, and the result is printed as it came.
+
+Examples:
+  cardan raw tools/list -- cardan demo
+  cardan raw tools/call '{\"name\":\"add\",\"arguments\":{\"a\":2,\"b\":3}}' -- cardan demo
+  cardan raw https://example.com/mcp acme/reindex @params.json"
+)]
+pub(crate) struct RawArgs {
+    /// The method and its params; first the server, unless a command follows `--`
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
+    let RawArgs { words, options, server } = args;
+    let (target, mut words) = Target::split(words, server)?;
+    let method = Method::parse(&first(&mut words, "the method")?);
+    let params = match words.is_empty() {
+        true => None,
+        false => Some(json_object(&words.remove(0), "PARAMS")?.0),
+    };
+    none_left(&words)?;
+    let connection = Connection::open(&target, &options).await?;
+    let outcome = match connection.call(method, params.map(Bytes::from)).await {
+        Ok(raw) => output::print_json(raw.as_str()),
+        Err(failure) => Err(failure),
+    };
+    connection.finish(outcome).await
+}
