@@ -96,6 +96,19 @@ fn servers_are_added_listed_explained_and_removed() {
     assert!(world.project().join("cardan.toml.bak.1").is_file(), "older backups stay");
 }
 
+/// S2-42: numbers of reconnection are shown, each with where it comes from; other tools have no words for them.
+#[test]
+fn s2_42_numbers_of_reconnection_are_explained() {
+    let world = World::new("reconnect");
+    let text = "[defaults.reconnect]\nwait_max = '10s'\nattempts = 3\n\
+                [servers.a]\ncommand = 'x'\n[servers.a.reconnect]\nattempts = 20\n";
+    world.put("project/cardan.toml", text);
+    let explained = world.config(&["explain", "a", "--json"]).exits(0).json();
+    assert_eq!(explained["reconnect"], serde_json::json!({ "attempts": 20, "wait_max": "10s" }));
+    assert_eq!(explained["from_defaults"], serde_json::json!(["reconnect.wait_max"]));
+    world.config(&["export", "--to", "cursor"]).exits(0).tells(&["the numbers of reconnection"]);
+}
+
 /// What is kept and not enforced is called so.
 #[test]
 fn isolation_is_said_not_to_be_enforced() {

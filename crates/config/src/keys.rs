@@ -40,6 +40,7 @@ pub(crate) enum Field {
     IdleStop,
     Concurrency,
     Sessions,
+    Reconnect,
     Isolation,
     Extra,
 }
@@ -92,6 +93,7 @@ const CARDAN: &[(&str, Field)] = &[
     ("idle_stop", F::IdleStop),
     ("concurrency", F::Concurrency),
     ("sessions", F::Sessions),
+    ("reconnect", F::Reconnect),
     ("isolation", F::Isolation),
     ("extra", F::Extra),
 ];
@@ -186,7 +188,7 @@ pub(crate) fn of_cardan() -> impl Iterator<Item = &'static str> {
 }
 
 /// The keys of `[defaults]`.
-pub(crate) const DEFAULTS: [&str; 10] = [
+pub(crate) const DEFAULTS: [&str; 11] = [
     "start_timeout",
     "call_timeout",
     "era",
@@ -197,4 +199,5 @@ pub(crate) const DEFAULTS: [&str; 10] = [
     "idle_stop",
     "concurrency",
     "sessions",
+    "reconnect",
 ];

@@ -20,6 +20,7 @@ pub mod load;
 pub mod policy;
 pub mod problem;
 pub mod read;
+pub mod reconnect;
 pub mod resolve;
 mod run;
 pub mod server;

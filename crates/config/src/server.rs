@@ -7,6 +7,7 @@ use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Revision;
 use cardan_proto::session::config::EraChoice;
 
+use crate::reconnect::Reconnect;
 use crate::text::{Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node};
@@ -106,6 +107,8 @@ pub struct Settings {
     pub concurrency: Option<u32>,
     /// Who shares sessions with it, behind a gateway.
     pub sessions: Option<Sessions>,
+    /// By which numbers its connection is kept.
+    pub reconnect: Reconnect,
 }
 
 /// Who shares sessions with a server, behind a gateway.
@@ -353,6 +356,7 @@ impl Settings {
             idle_stop: self.idle_stop.or(other.idle_stop),
             concurrency: self.concurrency.or(other.concurrency),
             sessions: self.sessions.or(other.sessions),
+            reconnect: self.reconnect.or(other.reconnect),
         }
     }
 }

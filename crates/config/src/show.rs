@@ -175,12 +175,24 @@ fn settings(server: &Server, config: &Config, out: &mut Vec<Entry>) {
     let mut all = server.clone();
     all.settings = config.settings(server);
     let all = of_settings(&all);
-    let inherited = all.iter().filter(|entry| !own.iter().any(|known| known.key == entry.key));
-    let inherited: Vec<String> = inherited.map(|entry| entry.key.clone()).collect();
+    let said = names(&own);
+    let inherited: Vec<String> = names(&all).into_iter().filter(|name| !said.contains(name)).collect();
     out.extend(all);
     if !inherited.is_empty() {
         out.push(Entry::new("from_defaults", Node::texts(inherited)));
     }
+}
+
+/// The keys, and those of tables behind a dot: each of their numbers can come from elsewhere.
+fn names(entries: &[Entry]) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in entries {
+        match &entry.node.value {
+            Value::Table(inner) => names.extend(inner.iter().map(|one| format!("{}.{}", entry.key, one.key))),
+            _ => names.push(entry.key.clone()),
+        }
+    }
+    names
 }
 
 fn of_settings(server: &Server) -> Vec<Entry> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::keys::{self, Field, Unit};
 use crate::problem::Scene;
 use crate::read::{DIALECTS, ERAS, read_entry};
+use crate::reconnect::{CALLS, Reconnect, Slot};
 use crate::server::{EnvPolicy, Launch, Remote, Server, Sessions, Way};
 use crate::text::{Grammar, Part, Text};
 use crate::tool::Tool;
@@ -347,6 +348,10 @@ impl Pen {
         if let Some(sessions) = settings.sessions {
             self.say(Field::Sessions, "sessions", named(name_of(&Sessions::NAMES, sessions)));
         }
+        let numbers = reconnect(settings.reconnect);
+        if !numbers.is_empty() {
+            self.say(Field::Reconnect, "the numbers of reconnection", Node::new(Value::Table(numbers)));
+        }
     }
 
     fn time(&mut self, field: fn(Unit) -> Field, what: &str, time: Duration) {
@@ -412,6 +417,19 @@ impl Pen {
 
 fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> Option<&'static str> {
     names.iter().find(|(_, known)| *known == value).map(|(name, _)| *name)
+}
+
+/// What is said of how a connection is kept.
+fn reconnect(mut said: Reconnect) -> Vec<Entry> {
+    let entry = |(name, slot): (&'static str, Slot<'_>)| {
+        let node = match slot {
+            Slot::Count(count, _) => count.map(|count| Node::new(Value::Number(count.to_string()))),
+            Slot::Time(time, _) => time.map(any_time),
+            Slot::Calls(calls) => calls.and_then(|calls| name_of(&CALLS, calls)).map(Node::text),
+        };
+        node.map(|node| Entry::new(name, node))
+    };
+    said.slots().into_iter().filter_map(entry).collect()
 }
 
 fn any_time(time: Duration) -> Node {

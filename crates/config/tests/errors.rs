@@ -103,6 +103,73 @@ fn values_of_the_wrong_kind_say_which_is_wanted() {
     );
 }
 
+/// S2-42: numbers of reconnection say where they are wrong, and what is accepted; in `[defaults]` too.
+#[test]
+fn s2_42_wrong_numbers_of_reconnection_say_what_is_accepted() {
+    let accepted = [
+        (
+            "attempts = -1",
+            1,
+            "`attempts`: this is not a number that is good here; accepted: a whole number from 0 to 1000",
+        ),
+        (
+            "burst = 0",
+            1,
+            "`burst`: this is not a number that is good here; accepted: a whole number from 1 to 1000",
+        ),
+        (
+            "resends = 1001",
+            1,
+            "`resends`: this is not a number that is good here; accepted: a whole number from 0 to 1000",
+        ),
+        (
+            "wait_min = 0",
+            1,
+            "`wait_min`: this is not a time that is good here; accepted: a time above 0, up to 24h",
+        ),
+        (
+            "probe_every = '25h'",
+            1,
+            "`probe_every`: this is not a time that is good here; accepted: 0, or a time up to 24h",
+        ),
+        (
+            "wait_max = 'soon'",
+            1,
+            "`wait_max`: this is not a time; accepted: a number of seconds, or a number with ms, s, m or h: 500ms, 10s, 2m, 1h",
+        ),
+        ("calls = 'hang'", 1, "`calls`: `hang` is none of the choices; accepted: wait or fail"),
+        (
+            "probe_within = '1m'\nprobe_busy_within = '5s'",
+            2,
+            "`probe_busy_within`: it is shorter than `probe_within`; make it as long at least, or `probe_within` shorter",
+        ),
+    ];
+    for (wrong, line, expected) in accepted {
+        let place = |first: usize| (first + line, wrong.lines().last().unwrap().find("= ").unwrap() + 3);
+        let (at, column) = place(3);
+        told(
+            "cardan.toml",
+            &format!("[servers.a]\ncommand = 'x'\n[servers.a.reconnect]\n{wrong}\n"),
+            &[&format!("cardan.toml:{at}:{column}: server `a`: {expected}")],
+        );
+        let (at, column) = place(1);
+        told(
+            "cardan.toml",
+            &format!("[defaults.reconnect]\n{wrong}\n"),
+            &[&format!("cardan.toml:{at}:{column}: {expected}")],
+        );
+    }
+    let file = File::parse(Path::new("cardan.toml"), "[servers.a.reconnect]\nwait = 1\n", None).unwrap();
+    let told_of = file.problems[0].to_string();
+    assert!(told_of.starts_with("cardan.toml:2:1: server `a`: `wait`: there is no such key; "), "{told_of}");
+    assert!(told_of.contains("accepted: attempts, wait_min, "), "{told_of}");
+    told(
+        "cardan.toml",
+        "[servers.a]\ncommand = 'x'\nreconnect = 5\n",
+        &["cardan.toml:3:13: server `a`: `reconnect`: a table is expected, not a number"],
+    );
+}
+
 /// In our own file an unknown key is a slip; in others' it is theirs.
 #[test]
 fn unknown_keys_are_errors_in_our_file_only() {
@@ -126,7 +193,7 @@ fn unknown_keys_are_errors_in_our_file_only() {
         "[defaults]\ncommand = \"x\"\n",
         &[
             "cardan.toml:2:1: `command`: there is no such key; accepted: start_timeout, call_timeout, era, revision, \
-         dialect, env_policy, lazy, idle_stop, concurrency or sessions",
+         dialect, env_policy, lazy, idle_stop, concurrency, sessions or reconnect",
         ],
     );
     told(

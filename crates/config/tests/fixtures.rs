@@ -170,5 +170,5 @@ fn peculiarities_mean_what_their_tool_means() {
     let ours = load("cardan/cardan.toml");
     assert_eq!(ours.imports, [Tool::ClaudeCode, Tool::Cursor]);
     assert!(ours.table("gateway").is_some() && ours.table("policy").is_some());
-    assert_eq!(ours.position(&ours.table("gateway").unwrap().span).0, 60);
+    assert_eq!(ours.position(&ours.table("gateway").unwrap().span).0, 61);
 }

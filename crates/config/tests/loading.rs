@@ -189,7 +189,7 @@ fn servers(text: &str) -> Vec<Server> {
 fn the_digest_is_of_what_is_said_and_not_of_how() {
     let one = servers("[servers.a]\ncommand = \"x\"\nargs = [\"1\"]\nenv = { A = \"${B}\", C = \"d\" }\n");
     let two = servers(
-        "servers.a = { env = { C = 'd', A = \"${env:B}\" }, args = [\n\"1\" ], command = 'x', lazy = true }\n",
+        "servers.a = { env = { C = 'd', A = \"${env:B}\" }, args = [\n\"1\" ], command = 'x', lazy = true, reconnect = { attempts = 1 } }\n",
     );
     let json = r#"{"mcpServers": {"b": {"env": {"C": "d", "A": "${B}"}, "command": "x", "args": ["1"]}}}"#;
     let other = File::parse(Path::new("a.json"), json, None).unwrap().servers;

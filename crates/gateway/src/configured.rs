@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cardan_client::Connector;
 use cardan_config::gateway;
+use cardan_config::reconnect::Reconnect;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
 use cardan_config::server::{EnvPolicy, Server, Sessions, Settings, Tools, Way};
 use cardan_config::{Config, Search};
@@ -157,11 +158,11 @@ pub fn making(
     if let Some(dialect) = settings.dialect {
         connector = connector.dialect(dialect);
     }
-    let policy = match &server.way {
+    let usual = match &server.way {
         Way::Command(_) => Upkeep::CHILD,
         _ => Upkeep::REMOTE,
     };
-    Ok(Making { connector, way, policy })
+    Ok(Making { connector, way, policy: settings.reconnect.over(usual) })
 }
 
 /// The usual bounds, with what is said for this server.
@@ -199,7 +200,7 @@ pub fn silence(settings: Settings) -> Option<Duration> {
 
 /// The settings without those that are changed while a server runs.
 fn reached_by(settings: Settings) -> Settings {
-    Settings { lazy: None, idle_stop: None, concurrency: None, ..settings }
+    Settings { lazy: None, idle_stop: None, concurrency: None, reconnect: Reconnect::default(), ..settings }
 }
 
 fn rules(tools: &Tools) -> RuleSet {

@@ -6,6 +6,7 @@ mod common;
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cardan_client::{Client, way};
@@ -19,10 +20,12 @@ use cardan_gateway::relay::Isolation;
 use cardan_proto::era::Revision;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::{CacheHint, CacheScope, EraChoice};
+use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
 use cardan_server::Server;
 use common::Scratch;
+use common::farm::Farm;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The servers of a file, where the variable TOKEN has this value.
@@ -180,6 +183,59 @@ async fn some_settings_change_while_a_server_runs() {
     assert_ne!(fleet.upstream("a").unwrap().status().health, Health::Asleep, "it is to run at once now");
     assert_eq!(fleet.reload(of("call_timeout = '5s'")).await.restarted, ["a"]);
     fleet.close("the test is over").await;
+}
+
+/// The servers of a file, with servers of a farm at the ends of their ways.
+fn farmed(text: &str, farm: &Farm) -> Vec<Spec> {
+    let mut specs = specs_of(text, None);
+    for spec in &mut specs {
+        let Ok(making) = &mut spec.making else { panic!("{:?}", spec.making) };
+        making.way = farm.spec("x", EraChoice::Auto).making.unwrap().way;
+    }
+    specs
+}
+
+/// Until the only server of a fleet stands so.
+async fn until(fleet: &Fleet, stands: impl Fn(Condition) -> bool) {
+    let mut events = fleet.events();
+    while !matches!(fleet.status()[0].health, Health::Kept(condition) if stands(condition)) {
+        events.recv().await.unwrap();
+    }
+}
+
+/// S2-42: the numbers of the file are those by which a fleet keeps the connection; others are taken over without a new
+/// process, by a server that was given up and by one that runs, and leave the names of catalogs and pins alone.
+#[tokio::test(start_paused = true)]
+async fn s2_42_the_numbers_of_the_file_are_kept_to() {
+    let of = |more: &str, farm: &Farm| {
+        farmed(&format!("[servers.a]\ncommand = 'nothing'\n[servers.a.reconnect]\n{more}"), farm)
+    };
+    let farm = Farm::default();
+    farm.0.down.store(true, Ordering::SeqCst);
+    let few = "attempts = 2\nwait_min = '1ms'\nwait_max = '2ms'\n";
+    let start = tokio::time::Instant::now();
+    let fleet = Fleet::start(of(few, &farm), Options::default());
+    until(&fleet, |condition| condition == Condition::Suspended { until: None }).await;
+    assert_eq!(farm.dials(), 3, "the first and two attempts");
+    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+    // Quiet attempts, which a process has only where the file says so.
+    let quiet = format!("{few}quiet_min = '1h'\n");
+    assert_eq!(fleet.reload(of(&quiet, &farm)).await.kept, ["a"]);
+    until(&fleet, |condition| matches!(condition, Condition::Suspended { until: Some(_) })).await;
+    assert_eq!(farm.dials(), 6, "it was tried at once, and counted anew");
+    farm.0.down.store(false, Ordering::SeqCst);
+    until(&fleet, Condition::is_up).await;
+    assert!(start.elapsed() >= Duration::from_secs(1800), "{:?}", start.elapsed());
+    // A link that is up stays; when it is lost, the newest numbers hold.
+    assert_eq!(fleet.reload(of("attempts = 0\n", &farm)).await.kept, ["a"]);
+    assert_eq!((fleet.status()[0].health.is_up(), farm.dials()), (true, 7));
+    farm.kill();
+    until(&fleet, |condition| condition == Condition::Suspended { until: None }).await;
+    assert_eq!(farm.dials(), 7);
+    fleet.close("the test is over").await;
+    let [one, two] =
+        ["attempts = 2\n", "attempts = 3\ncalls = 'fail'\n"].map(|more| of(more, &farm).remove(0));
+    assert_eq!((one.digest, one.pinned, one.identity), (two.digest, two.pinned, two.identity));
 }
 
 /// INT-7: where a helper brings the credentials, nobody knows whose a private list is, so it is not kept.

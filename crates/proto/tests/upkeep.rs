@@ -139,6 +139,43 @@ fn s2_42_five_attempts_then_quiet_or_stop() {
     }
 }
 
+/// S2-42: other numbers hold at once. What waits is tried now and counts anew; a link that is up is not touched, but
+/// looked after by the new ones; the same numbers again change nothing.
+#[test]
+fn s2_42_other_numbers_hold_at_once() {
+    let once = Policy { backoff: Backoff { attempts: 1, ..Policy::CHILD.backoff }, ..Policy::CHILD };
+    let twice = Policy { backoff: Backoff { attempts: 2, ..once.backoff }, ..once };
+    let mut rig = Rig::new(once, 3);
+    let fail = |rig: &mut Rig| {
+        let link = rig.link();
+        rig.feed(Input::Failed { link, cause: Cause::OpenTimeout })
+    };
+    fail(&mut rig);
+    rig.wait();
+    fail(&mut rig);
+    assert_eq!(rig.upkeep.condition(), Condition::Suspended { until: None });
+    assert!(rig.feed(Input::Policy(once)).is_empty());
+    assert_eq!(rig.feed(Input::Policy(twice)), ["dial 3"]);
+    for dial in ["dial 4", "dial 5"] {
+        fail(&mut rig);
+        assert_eq!(rig.wait(), [dial]);
+    }
+    fail(&mut rig);
+    assert_eq!(rig.upkeep.condition(), Condition::Suspended { until: None });
+    rig.feed(Input::Connect);
+    rig.open();
+    assert_eq!(rig.upkeep.deadline(), None, "nobody asks whether it lives");
+    let probe = Probe { every: Some(secs(5)), ..twice.probe };
+    assert!(rig.feed(Input::Policy(Policy { probe, ..twice })).is_empty());
+    assert_eq!(rig.upkeep.deadline(), Some(rig.now + secs(5)));
+    assert_eq!(rig.wait(), ["probe"]);
+    assert!(rig.feed(Input::Policy(Policy { probe: Probe { every: None, ..probe }, ..twice })).is_empty());
+    assert_eq!(rig.upkeep.deadline(), None);
+    let mut fresh = Upkeep::new(once, 1);
+    fresh.handle(Moment::ZERO, Input::Policy(twice));
+    assert_eq!(fresh.poll(), None, "what has not begun is not begun by it");
+}
+
 /// S2-42, F14: opening alone makes up for nothing; a stable link does.
 #[test]
 fn f14_only_a_stable_link_resets_the_counter() {

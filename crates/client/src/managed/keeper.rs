@@ -149,7 +149,7 @@ impl Keeper {
 
     fn probe(&mut self, link: LinkNumber, tries: u32) {
         let Some((_, client)) = self.client.as_ref().filter(|(number, _)| *number == link) else { return };
-        let probe = &self.kept.policy.probe;
+        let probe = self.kept.policy().probe;
         let bound = if self.kept.may_be_at_work() { probe.busy_within } else { probe.within };
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
         // The session may have been replaced by one of another era since the link was made.

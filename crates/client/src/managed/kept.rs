@@ -47,7 +47,8 @@ pub(crate) struct Kept {
     notes: Arc<Board<Event>>,
     pub(super) keeper: Arc<Bell>,
     pub(super) cache: Arc<Cache>,
-    pub(super) policy: Policy,
+    /// Looked at when something is wrong, or there is no link.
+    policy: Mutex<Policy>,
     pub(super) limits: Limits,
     observer: Option<Observer>,
     start: Instant,
@@ -113,7 +114,7 @@ impl Kept {
         observer: Option<Observer>,
         seed: u64,
     ) -> Self {
-        let upkeep = Upkeep::new(policy.clone(), seed);
+        let upkeep = Upkeep::new(policy, seed);
         let present =
             Present { condition: upkeep.condition(), closing: false, cause: None, settled: None, trust: 0 };
         Self {
@@ -129,7 +130,7 @@ impl Kept {
             notes: Board::new(limits.notes_queued),
             keeper: Arc::new(Bell::default()),
             cache,
-            policy,
+            policy: Mutex::new(policy),
             limits: limits.clone(),
             observer,
             start: Instant::now(),
@@ -212,6 +213,19 @@ impl Kept {
     pub(crate) fn report(&self) -> Report {
         let last = lock(&self.current).last.clone();
         last.map(|peer| peer.report()).unwrap_or_default()
+    }
+
+    /// How the connection is kept right now.
+    pub(super) fn policy(&self) -> Policy {
+        *lock(&self.policy)
+    }
+
+    /// Keeps it otherwise from now on.
+    pub(super) fn adopt(&self, policy: Policy) {
+        *lock(&self.policy) = policy;
+        self.feed(Input::Policy(policy));
+        // Whoever waits for a link may not want to any more.
+        self.present.send_modify(|_| {});
     }
 
     /// Takes in what happened, tells whoever watches, and leaves the rest to the keeper.
@@ -324,7 +338,7 @@ impl Kept {
             let trust = {
                 let present = present.borrow_and_update();
                 let hopeless = matches!(present.condition, Condition::Suspended { .. }) || present.closing;
-                let absent = !present.condition.is_up() && self.policy.unconnected == Unconnected::Fail;
+                let absent = !present.condition.is_up() && self.policy().unconnected == Unconnected::Fail;
                 if hopeless || absent {
                     return Err(present.cause.clone());
                 }

@@ -122,6 +122,12 @@ impl Managed {
         self.owner.kept.feed(Input::Connect);
     }
 
+    /// Keeps the connection by other numbers from now on, without touching the link there is. One that waits for its
+    /// next attempt makes it now.
+    pub fn adopt(&self, policy: Policy) {
+        self.owner.kept.adopt(policy);
+    }
+
     /// Lets what runs finish, ends the link and keeps none any more. Returns when nothing is left of it.
     pub async fn close(&self, reason: impl Into<Cow<'static, str>>) {
         let kept = &self.owner.kept;

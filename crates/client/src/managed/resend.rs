@@ -164,7 +164,7 @@ impl KeptCall {
             return Stage::Over(in_all(self.before.take(), outcome));
         }
         match delivery {
-            Delivery::NotSent if self.resends < self.kept.policy.resends => self.resends += 1,
+            Delivery::NotSent if self.resends < self.kept.policy().resends => self.resends += 1,
             Delivery::Sent | Delivery::Unknown if self.before.is_none() && self.may_repeat() => {
                 self.before = Some(outcome);
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cardan_proto::dialect::{CortexForm, Dialect};
 use cardan_proto::era::Revision;
 
+use super::reconnect;
 use super::server::{ERAS, safe};
 use crate::keys::{self, Field, Unit};
 use crate::problem::{Problem, Scene, choice};
@@ -88,7 +89,12 @@ pub(super) fn map<'a>(
 }
 
 /// One of some names.
-fn named<T: Copy>(scene: Scene<'_>, key: &str, node: &Node, names: &[(&str, T)]) -> Result<T, Problem> {
+pub(super) fn named<T: Copy>(
+    scene: Scene<'_>,
+    key: &str,
+    node: &Node,
+    names: &[(&str, T)],
+) -> Result<T, Problem> {
     let word = word(scene, key, node)?;
     let found = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map(|(_, value)| *value);
     found.ok_or_else(|| {
@@ -99,7 +105,7 @@ fn named<T: Copy>(scene: Scene<'_>, key: &str, node: &Node, names: &[(&str, T)])
 }
 
 /// A time.
-fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
+pub(super) fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
     let wrong = || {
         let wanted = match unit {
             Unit::Any => "a number of seconds, or a number with ms, s, m or h: 500ms, 10s, 2m, 1h",
@@ -171,6 +177,7 @@ pub(super) fn setting(
             let wrong = || scene.problem(&node.span, Some(key), "a whole number above 0 is expected");
             settings.concurrency = Some(number.ok_or_else(wrong)?);
         }
+        Some(Field::Reconnect) => settings.reconnect = reconnect::read(scene, member)?,
         _ => {}
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! A file of any tool, read into servers. One wrong server leaves the others usable.
 
 mod fields;
+mod reconnect;
 mod server;
 
 use std::fmt;

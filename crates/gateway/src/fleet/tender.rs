@@ -82,8 +82,8 @@ impl Tender {
             };
             // Never closed, so there always is one.
             let Ok(permit) = permit else { return };
-            let Making { connector, way, policy } = self.making.clone();
-            let Some(managed) = self.upstream.begin(|| Managed::start(connector, way, policy)) else {
+            let Making { connector, way, .. } = self.making.clone();
+            let Some(managed) = self.upstream.begin(|policy| Managed::start(connector, way, policy)) else {
                 return;
             };
             let watch = Watch {

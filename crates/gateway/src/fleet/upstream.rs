@@ -10,6 +10,7 @@ use cardan_client::Managed;
 use cardan_proto::era::Revision;
 use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::condition::{Condition, Transition};
+use cardan_proto::upkeep::policy::Policy;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
@@ -58,6 +59,8 @@ pub(super) struct Inner {
     pub(super) idle_stop: Option<Duration>,
     /// Calls at a time, and places for them; none: as many as come.
     places: Option<(usize, Arc<Semaphore>)>,
+    /// How its connection is kept.
+    policy: Policy,
     pub(super) closing: bool,
     /// How many connections were begun.
     begun: u64,
@@ -112,6 +115,7 @@ impl Upstream {
             wanted: !spec.lazy,
             idle_stop: spec.idle_stop,
             places: spec.concurrency.map(places),
+            policy: spec.making.as_ref().map(|making| making.policy).unwrap_or_default(),
             closing: false,
             begun: 0,
             progress: Progress::Open,
@@ -214,9 +218,10 @@ impl Upstream {
     }
 
     /// How it is reached, and whether each connection leads to a process of its own.
-    pub(crate) fn making(&self) -> Result<(&Making, Behind), &Arc<str>> {
+    pub(crate) fn making(&self) -> Result<(Making, Behind), &Arc<str>> {
         let behind = if self.spec.kind == "stdio" { Behind::Many } else { Behind::One };
-        self.spec.making.as_ref().map(|making| (making, behind))
+        let policy = self.lock().policy;
+        self.spec.making.as_ref().map(|making| (Making { policy, ..making.clone() }, behind))
     }
 
     /// Starts it anew, whatever was tried before.
@@ -286,6 +291,13 @@ impl Upstream {
             inner.places = spec.concurrency.map(places);
         }
         inner.wanted |= !spec.lazy && spec.making.is_ok();
+        if let Ok(making) = &spec.making {
+            inner.policy = making.policy;
+        }
+        // Under the lock, so that a connection that begins just now has the new numbers or is told them.
+        if let (Some(managed), Ok(making)) = (&*self.managed.borrow(), &spec.making) {
+            managed.adopt(making.policy);
+        }
         drop(inner);
         self.stir.notify_one();
     }
@@ -324,12 +336,12 @@ impl Upstream {
 
     /// Begins a connection; nothing: it leaves the fleet. Under the lock, so that closing meets the connection or
     /// there is none.
-    pub(super) fn begin(&self, start: impl FnOnce() -> Managed) -> Option<Managed> {
+    pub(super) fn begin(&self, start: impl FnOnce(Policy) -> Managed) -> Option<Managed> {
         let mut inner = self.lock();
         if inner.closing {
             return None;
         }
-        let managed = start();
+        let managed = start(inner.policy);
         inner.begun += 1;
         self.managed.send_replace(Some(managed.clone()));
         inner.since = Instant::now();

@@ -70,7 +70,7 @@ impl Relays {
         let secrets = upstream.secrets().clone();
         let (call_timeout, isolation) = (upstream.call_timeout(), upstream.isolation());
         let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
-        let relay = Relay::beside(&visit.managed, self.lend, &settled, making.clone(), options);
+        let relay = Relay::beside(&visit.managed, self.lend, &settled, making, options);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);

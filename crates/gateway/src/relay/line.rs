@@ -56,7 +56,7 @@ impl Line {
                 _ => {}
             }
         });
-        let managed = Managed::start(connector, making.way.clone(), making.policy.clone());
+        let managed = Managed::start(connector, making.way.clone(), making.policy);
         Self { managed, level: Mutex::default() }
     }
 

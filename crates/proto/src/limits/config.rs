@@ -22,6 +22,13 @@ pub const BACKUPS: usize = 10_000;
 /// A name for which a similar one is looked for. A longer one is like nothing: comparing takes the square of it.
 pub const NAME_CHARS: usize = 128;
 
+/// Attempts, new links and repetitions that a file may ask for. More would be a crash loop by another name, and new links
+/// are remembered one by one.
+pub const RECONNECT_COUNT: u32 = 1000;
+
+/// Waits between attempts that a file may ask for. Whoever wants a longer one wants the server off.
+pub const RECONNECT_TIME: Duration = Duration::from_secs(24 * 3600);
+
 /// A command that prints a value or headers. Then it is ended with all it started. Longer than any password manager takes
 /// that needs no hand.
 pub const COMMAND_TIME: Duration = Duration::from_secs(10);

@@ -84,6 +84,9 @@ pub enum Input {
         /// Which link.
         link: LinkNumber,
     },
+    /// Other numbers hold from now on. Whoever changes them knows something: one that waits for its next attempt makes
+    /// it now, and what failed before does not count.
+    Policy(Policy),
     /// Time passed.
     Tick,
 }
@@ -238,6 +241,7 @@ impl Upkeep {
             Input::Failed { link, cause } | Input::Lost { link, cause } if link == self.link => {
                 self.ended(now, cause);
             }
+            Input::Policy(policy) => self.adopt(now, policy),
             Input::Tick => self.tick(now),
             Input::Doubted { link }
             | Input::Probed { link, .. }
@@ -264,6 +268,21 @@ impl Upkeep {
                     .push_back(Output::End { cause: Cause::ClosedByUs("a new link is wanted".into()) });
             }
             Phase::Opening | Phase::Replacing | Phase::Closing | Phase::Over => {}
+        }
+    }
+
+    fn adopt(&mut self, now: Moment, policy: Policy) {
+        if self.policy == policy {
+            return;
+        }
+        self.policy = policy;
+        match self.phase {
+            // What has not begun waits for its beginning.
+            Phase::Idle if self.link != LinkNumber::default() => self.connect(now),
+            Phase::Up { .. } if !self.care.probing => {
+                self.care.probe_at = self.policy.probe.every.map(|every| now + every);
+            }
+            _ => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How a connection is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// The waits before the first attempts after a loss.
     pub backoff: Backoff,

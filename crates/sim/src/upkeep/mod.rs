@@ -102,7 +102,7 @@ struct World {
 pub fn run(mut rng: Rng, tracing: Tracing) -> Report {
     let plan = Plan::draw(&mut rng);
     let mut world = World {
-        upkeep: Upkeep::new(plan.policy.clone(), plan.dice),
+        upkeep: Upkeep::new(plan.policy, plan.dice),
         oracle: Oracle::new(&plan),
         whim_at: (plan.whims > 0).then(|| Moment::after(millis(rng.below(plan.pause_ms)))),
         plan,

@@ -93,7 +93,7 @@ pub struct Oracle {
 impl Oracle {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
-            policy: plan.policy.clone(),
+            policy: plan.policy,
             shipped: plan.shipped,
             tick_late: plan.tick_late,
             condition: Condition::DISCONNECTED,
