@@ -14,9 +14,9 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
 use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
-use cardan_transport::socket::{self, SocketError};
+use cardan_transport::socket;
 use cardan_transport::spawn::{EnvPolicy, Spawn};
-use cardan_ws::{Dial, DialError, dial};
+use cardan_ws::{Dial, dial};
 
 use crate::answers::Person;
 use crate::args::Options;
@@ -225,24 +225,24 @@ async fn reach(
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
             }
             let dial = async || start(&spawn, watch, limits);
-            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Unreachable))
+            connector.connect(dial).await.map_err(Failure::of_connecting)
         }
         Door::Unix(path) => {
             let dial = async || socket::connect_unix(path, limits).await;
-            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
+            connector.connect(dial).await.map_err(Failure::of_connecting)
         }
         Door::Http(http, _) => {
             let http = http.limits(limits);
             let dial = async || http.link();
-            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, |_| Exit::Usage))
+            connector.connect(dial).await.map_err(Failure::of_connecting)
         }
         Door::Tcp(address) => {
             let dial = async || socket::connect_host(address, limits).await;
-            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of))
+            connector.connect(dial).await.map_err(Failure::of_connecting)
         }
         Door::Ws(url, options, _) => {
             let dial = async || dial(url, &options).await;
-            connector.connect(dial).await.map_err(|e| Failure::of_connecting(e, exit_of_dialling))
+            connector.connect(dial).await.map_err(Failure::of_connecting)
         }
     }
 }
@@ -251,19 +251,4 @@ fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, Spa
     let link = spawn.spawn(limits)?;
     watch.attach(link.stderr());
     Ok(link)
-}
-
-fn exit_of_dialling(error: &DialError) -> Exit {
-    match error {
-        DialError::BadUrl { .. } => Exit::Usage,
-        DialError::TimedOut(_) => Exit::Timeout,
-        _ => Exit::Unreachable,
-    }
-}
-
-fn exit_of(error: &SocketError) -> Exit {
-    match error {
-        SocketError::TimedOut(_) => Exit::Timeout,
-        _ => Exit::Unreachable,
-    }
 }

@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+use cardan_client::Class;
+use cardan_proto::session::event::Hurdle;
+use http::StatusCode;
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -9,6 +13,8 @@ pub(crate) enum Exit {
     Done,
     /// The command line, a file or an argument is wrong; nothing was sent.
     Usage,
+    /// The server wants to know who we are, or does not let us.
+    Auth,
     /// No session with the server.
     Unreachable,
     /// The tool ran and failed.
@@ -37,6 +43,7 @@ impl Exit {
         match self {
             Self::Done => 0,
             Self::Usage => 1,
+            Self::Auth => 3,
             Self::Unreachable => 4,
             Self::ToolFailed | Self::NotFound => 5,
             Self::NotAllUp => 6,
@@ -49,11 +56,12 @@ impl Exit {
         }
     }
 
-    /// The name of the class, first in every error.
-    pub(crate) const fn class(self) -> &'static str {
+    /// In words, first in every error that people read.
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Usage => "usage",
+            Self::Auth => "not authorized",
             Self::Unreachable => "unreachable",
             Self::ToolFailed => "tool error",
             Self::NotFound => "not found",
@@ -64,6 +72,35 @@ impl Exit {
             Self::Exited => "server exited",
             Self::InputRequired => "input required",
             Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl Exit {
+    /// How a command ends for want of a link.
+    pub(crate) fn of_hurdle(hurdle: Hurdle) -> Self {
+        match hurdle {
+            Hurdle::Config => Self::Usage,
+            Hurdle::Late => Self::Timeout,
+            Hurdle::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Self::Auth,
+            _ => Self::Unreachable,
+        }
+    }
+
+    /// The class of a failure of which no more is known than how the command ends.
+    pub(crate) const fn class(self) -> Class {
+        match self {
+            Self::Usage => Class::Config,
+            Self::Auth => Class::AuthRequired,
+            Self::Unreachable | Self::NotAllUp => Class::Connect,
+            Self::ToolFailed => Class::ToolError,
+            Self::NotFound | Self::InputRequired => Class::Capability,
+            Self::Fault => Class::JsonRpc,
+            Self::Violation => Class::Envelope,
+            Self::Timeout => Class::TimeoutTotal,
+            Self::Exited => Class::Exit,
+            Self::Interrupted => Class::Cancelled,
+            Self::Done => Class::Internal,
         }
     }
 }

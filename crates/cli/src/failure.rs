@@ -2,18 +2,20 @@
 //! the server, and what to do next.
 
 use std::borrow::Cow;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use cardan_client::{CallError, ConnectError, words};
+use cardan_client::{CallError, Class, ConnectError, Step, words};
 use cardan_proto::finding::Finding;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{Cause, Delivery, Refusal};
+use cardan_proto::session::event::{Cause, Delivery, Hurdle, Refusal};
 use cardan_proto::socket::Again;
+use cardan_runtime::link::NoLink;
 use cardan_runtime::witness::Report;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -23,6 +25,7 @@ use crate::output::{Form, clean};
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
+    class: Class,
     message: String,
     next: Option<String>,
     circumstances: Box<Circumstances>,
@@ -32,7 +35,12 @@ pub(crate) struct Failure {
 #[derive(Debug, Default)]
 struct Circumstances {
     fault: Option<Fault>,
+    /// Where on its way it failed, if it got on its way.
+    stage: Option<Step>,
+    /// Whether the call reached the server, where that is a question.
     delivery: Option<Delivery>,
+    /// Did the server answer the call?
+    answered: bool,
     findings: Vec<Finding>,
     stderr: String,
     /// How the server's process ended.
@@ -44,7 +52,20 @@ const STDERR_LINES: usize = 20;
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), next: None, circumstances: Box::default() }
+        Self { exit, class: exit.class(), message: message.into(), next: None, circumstances: Box::default() }
+    }
+
+    /// The tool ran, and says in its result that it failed.
+    pub(crate) fn of_tool(class: Class, message: impl Into<String>) -> Self {
+        let mut failure = Self::new(Exit::ToolFailed, message).at(class, Some(Step::Protocol));
+        failure.circumstances.answered = true;
+        failure
+    }
+
+    /// With what is known of where it failed.
+    fn at(mut self, class: Class, stage: Option<Step>) -> Self {
+        (self.class, self.circumstances.stage) = (class, stage);
+        self
     }
 
     /// The command line is wrong.
@@ -64,6 +85,9 @@ impl Failure {
 
     /// The same failure in a class that the command knows better.
     pub(crate) fn classed(mut self, exit: Exit) -> Self {
+        if self.circumstances.stage.is_none() {
+            self.class = exit.class();
+        }
         self.exit = exit;
         self
     }
@@ -82,7 +106,7 @@ impl Failure {
             stderr => stderr.unwrap_or_default(),
         };
         match self.exit {
-            Exit::Done | Exit::Usage | Exit::ToolFailed | Exit::NotFound => {}
+            Exit::Done | Exit::Usage | Exit::Auth | Exit::ToolFailed | Exit::NotFound => {}
             Exit::InputRequired | Exit::Interrupted | Exit::NotAllUp => {}
             Exit::Fault | Exit::Exited => known.stderr = stderr,
             Exit::Unreachable | Exit::Violation | Exit::Timeout => {
@@ -111,20 +135,29 @@ impl Failure {
     }
 
     /// Why there is no session.
-    pub(crate) fn of_connecting<E: Display>(error: ConnectError<E>, link: impl Fn(&E) -> Exit) -> Self {
-        match error {
-            ConnectError::Link(error) => Self::new(link(&error), error.to_string()),
+    pub(crate) fn of_connecting<E: NoLink>(error: ConnectError<E>) -> Self {
+        let (class, stage) = (error.class(), error.step());
+        let failure = match error {
+            ConnectError::Link(error) => {
+                Self::new(Exit::of_hurdle(error.hurdle()), error.to_string()).next(advice(error.hurdle()))
+            }
             ConnectError::Opening { cause, findings, report } => {
                 let mut failure = Self::of_cause(cause).reported(report);
                 failure.circumstances.findings = findings;
                 failure
             }
             other => Self::new(Exit::Unreachable, other.to_string()),
-        }
+        };
+        failure.at(class, Some(stage))
     }
 
     /// Why a link ended, or never was.
     pub(crate) fn of_cause(cause: Cause) -> Self {
+        let (class, stage) = (Class::of_cause(&cause), Step::of_cause(&cause));
+        Self::told_by(cause).at(class, stage)
+    }
+
+    fn told_by(cause: Cause) -> Self {
         let message = cause.to_string();
         match cause {
             Cause::Exited { status, stderr } => {
@@ -149,17 +182,21 @@ impl Failure {
             Cause::NoCommonRevision { .. } => {
                 Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
             }
-            Cause::Http(failure) if failure.is_auth() => Self::new(Exit::Unreachable, message)
-                .next("give a token with --bearer-env, or what the server wants with --header"),
+            Cause::Unreachable { hurdle, .. } => {
+                Self::new(Exit::of_hurdle(hurdle), message).next(advice(hurdle))
+            }
             Cause::Http(failure) => {
-                let next = match *failure {
-                    HttpFailure::Connect(_) => "see whether the server runs and the address is right",
-                    HttpFailure::Redirect(_) => {
-                        "use the address that the server redirects to, if you trust it"
+                let (exit, next) = match *failure {
+                    HttpFailure::Connect { hurdle, .. } => (Exit::of_hurdle(hurdle), advice(hurdle)),
+                    HttpFailure::Status { status, .. } => {
+                        (Exit::of_hurdle(Hurdle::Status(status)), advice(Hurdle::Status(status)))
                     }
-                    _ => "see whether this is the server's MCP address, and its log",
+                    HttpFailure::Redirect(_) => {
+                        (Exit::Unreachable, "use the address that the server redirects to, if you trust it")
+                    }
+                    _ => (Exit::Unreachable, advice(Hurdle::Handshake)),
                 };
-                Self::new(Exit::Unreachable, message).next(next)
+                Self::new(exit, message).next(next)
             }
             Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault),
             _ => Self::new(Exit::Unreachable, message).next("connect again"),
@@ -200,7 +237,7 @@ impl Failure {
 
     fn lines(&self) -> String {
         let known = &self.circumstances;
-        let mut out = format!("cardan: {}: {}\n", self.exit.class(), clean(&self.message));
+        let mut out = format!("cardan: {}: {}\n", self.exit.words(), clean(&self.message));
         if let Some(fault) = &known.fault {
             let _ = writeln!(out, "  code: {}", fault.code);
             if let Some(data) = &fault.data {
@@ -232,18 +269,23 @@ impl Failure {
     fn json(&self) -> Value {
         let known = &self.circumstances;
         let mut error = json!({
-            "class": self.exit.class(),
+            "class": self.class.name(),
             "exit": self.exit.code(),
             "message": self.message,
+            "delivery": match (known.delivery, known.answered) {
+                (Some(delivery), _) => delivery.name(),
+                (None, true) => Delivery::Sent.name(),
+                (None, false) => Delivery::NotSent.name(),
+            },
         });
+        if let Some(stage) = known.stage {
+            error["stage"] = json!(stage.name());
+        }
         if let Some(fault) = &known.fault {
             error["code"] = json!(fault.code);
             if fault.data.is_some() {
                 error["data"] = data_of(fault);
             }
-        }
-        if let Some(delivery) = known.delivery {
-            error["delivery"] = json!(words(delivery));
         }
         if !known.findings.is_empty() {
             error["findings"] = known.findings.iter().map(ToString::to_string).collect();
@@ -269,7 +311,8 @@ impl Failure {
 impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         let (message, next) = (error.to_string(), error.next_step());
-        match error {
+        let (class, stage, answered) = (error.class(), error.step(), error.may_have_executed());
+        let mut failure = match error {
             CallError::Fault(fault) => {
                 let (exit, message) = (exit_of(&fault), fault.message.clone().into_owned());
                 let next = match exit {
@@ -292,7 +335,24 @@ impl From<CallError> for Failure {
             }
             CallError::Refused(_) => Self::new(Exit::Unreachable, message).next(next),
             _ => Self::new(Exit::Violation, message).next(next),
+        };
+        // What lost its link may have reached the server or not, which is told by itself.
+        failure.circumstances.answered = answered && failure.circumstances.delivery.is_none();
+        failure.at(class, Some(stage))
+    }
+}
+
+/// What to do about what stood in the way of a link, with the options that help.
+fn advice(hurdle: Hurdle) -> &'static str {
+    match hurdle {
+        Hurdle::Tls => {
+            "trust its certificate with --ca FILE if you know it, or see whether TLS is spoken there"
         }
+        Hurdle::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            "give a token with --bearer-env, or what the server wants with --header"
+        }
+        Hurdle::Late => "see whether the server hangs, or allow more time with --timeout",
+        other => other.next_step(),
     }
 }
 

@@ -73,7 +73,7 @@ impl Named {
         let made = self.making(settings, connector, loudness, limits)?;
         let reached = made.way.reach(made.connector).await;
         reached.map_err(|cause| match cause {
-            Cause::Unreachable(_) => Failure::of_cause(cause)
+            Cause::Unreachable { .. } => Failure::of_cause(cause)
                 .next(format!("see how it is configured with `cardan config explain {}`", self.server.name)),
             cause => Failure::of_cause(cause),
         })

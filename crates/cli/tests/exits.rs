@@ -61,6 +61,48 @@ fn unreachable_is_4() {
     demo(&["info", "--cwd", "/nowhere"]).exits(4).tells(&["/nowhere"]);
 }
 
+/// S2-44, S0-60, S0-12: for programs each failure has its class, where it happened and whether anything was sent; and
+/// there is something to do about each.
+#[test]
+fn s2_44_classes_are_told_to_programs() {
+    let nobody = |scheme: &str| format!("{scheme}://127.0.0.1:1/mcp");
+    let unknown = |scheme: &str| format!("{scheme}://cardan-test.invalid:1/mcp");
+    let (http, ws, far_http, far_ws) = (nobody("http"), nobody("ws"), unknown("http"), unknown("ws"));
+    let rows: [(&[&str], u8, &str, Option<&str>, &str); 15] = [
+        (&["info", "http://user@localhost/mcp"], 1, "config", None, "not_sent"),
+        (&["info", "weather"], 1, "config", None, "not_sent"),
+        (&["info", &far_http], 4, "dns", Some("resolve"), "not_sent"),
+        (&["info", &far_ws], 4, "dns", Some("resolve"), "not_sent"),
+        (&["info", "tcp://cardan-test.invalid:1"], 4, "dns", Some("resolve"), "not_sent"),
+        (&["info", &http], 4, "connect", Some("connect"), "not_sent"),
+        (&["info", &ws], 4, "connect", Some("connect"), "not_sent"),
+        (&["info", "tcp://127.0.0.1:1"], 4, "connect", Some("connect"), "not_sent"),
+        (&["info", "unix:///nowhere/demo.sock"], 4, "connect", Some("connect"), "not_sent"),
+        (&["info", "--", "cardan-no-such-server"], 4, "spawn", Some("connect"), "not_sent"),
+        (&["info", "--cwd", "/nowhere", "--", CARDAN, "demo"], 4, "spawn", Some("connect"), "not_sent"),
+        (
+            &["info", "--timeout", "0.3", "--", "sleep", "60"],
+            12,
+            "timeout_total",
+            Some("protocol"),
+            "not_sent",
+        ),
+        (&["info", "--", "sh", "-c", "exit 3"], 13, "exit", Some("protocol"), "not_sent"),
+        (&["call", "fail", "message=no", "--", CARDAN, "demo"], 5, "tool_error", Some("protocol"), "sent"),
+        (&["call", "panic", "--", CARDAN, "demo"], 10, "json_rpc", Some("protocol"), "sent"),
+    ];
+    for (words, exit, class, stage, delivery) in rows {
+        let (options, command) =
+            words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
+        let ran = cardan(&[options, &["--json"], command].concat()).exits(exit.into());
+        let error = error(&ran);
+        assert_eq!(error["class"], class, "{words:?}: {error}");
+        assert_eq!(error.get("stage").and_then(Value::as_str), stage, "{words:?}: {error}");
+        assert_eq!(error["delivery"], delivery, "{words:?}: {error}");
+        assert!(error["next"].is_string(), "{words:?}: {error}");
+    }
+}
+
 /// TOOL-13, TOOL-14: what failed and what is not there.
 #[test]
 fn tool_error_and_not_found_are_5() {
@@ -89,7 +131,8 @@ fn a_json_rpc_error_is_10_with_code_and_data() {
         ]);
         let error = error(&odd("fault", &log, &["--json"]).exits(10));
         assert_eq!((&error["code"], &error["data"]), (&json!(-32050), &json!({ "tries": 3 })));
-        assert_eq!((&error["exit"], &error["class"]), (&json!(10), &json!("JSON-RPC error")));
+        assert_eq!((&error["exit"], &error["class"]), (&json!(10), &json!("json_rpc")));
+        assert_eq!((&error["stage"], &error["delivery"]), (&json!("protocol"), &json!("sent")));
     }
 }
 

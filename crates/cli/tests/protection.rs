@@ -84,13 +84,13 @@ fn int_5_only_tokens_open_the_gateway() {
     let url = gateway.url.as_str();
 
     let list = ["list", url, "tools", "--json"];
-    world.run(&list).exits(4);
+    world.run(&list).exits(3);
     world
         .run(&[&list[..], &["--header", "X-Principal: ada", "--header", "X-Forwarded-User: ada"]].concat())
-        .exits(4);
-    world.run_as("cardan_wrong", &list).exits(4);
+        .exits(3);
+    world.run_as("cardan_wrong", &list).exits(3);
     let hash = line.split('"').nth(3).unwrap();
-    world.run_as(hash, &list).exits(4);
+    world.run_as(hash, &list).exits(3);
 
     let hers = world.run_as(&token, &list).exits(0).json();
     assert_eq!(hers["tools"].as_array().unwrap().len(), 1, "{hers}");
@@ -106,7 +106,7 @@ fn t16_beyond_loopback_a_token_is_made() {
         let gateway = world.serve("0.0.0.0:0");
         let token = gateway.greeting.lines().find_map(|line| line.trim().strip_prefix("cardan_"));
         let token = format!("cardan_{}", token.unwrap());
-        world.run(&["list", &gateway.url, "tools"]).exits(4);
+        world.run(&["list", &gateway.url, "tools"]).exits(3);
         world.run_as(&token, &["list", &gateway.url, "tools"]).exits(0);
         token
     });

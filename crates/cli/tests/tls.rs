@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{CARDAN, Scratch, cardan};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
 
 /// A certificate for these names that vouches for itself, and its key.
 fn certificate(scratch: &Scratch, file: &str, names: &[&str]) -> (String, String) {
@@ -86,7 +87,10 @@ fn s1_27_insecure_is_loud() {
     let (certificate, key) = certificate(&scratch, "own", &["localhost"]);
     let serving = Serving::start(&certificate, &key);
     for url in [serving.url("https://"), serving.url("wss://")] {
-        cardan(&["call", &url, "echo", "message=x"]).exits(4).tells(&["certificate"]);
+        let refused =
+            cardan(&["call", &url, "echo", "message=x", "--json"]).exits(4).tells(&["certificate", "--ca"]);
+        let error: Value = serde_json::from_str(&refused.stderr).unwrap();
+        assert_eq!((&error["error"]["class"], &error["error"]["stage"]), (&json!("tls"), &json!("connect")));
         cardan(&["call", &url, "echo", "message=x", "--insecure"])
             .exits(0)
             .prints("x\n")

@@ -5,7 +5,10 @@ use std::fmt;
 use cardan_proto::finding::{Class as RuleClass, Rule};
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::code;
-use cardan_proto::session::event::{Cause, Deadline, Delivery, Refusal};
+use cardan_proto::model::tool::CallToolResult;
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Hurdle, Refusal};
+use cardan_runtime::link::NoLink;
+use http::StatusCode;
 
 use crate::error::{CallError, ConnectError};
 
@@ -13,8 +16,16 @@ use crate::error::{CallError, ConnectError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// The link could not be made: name, address, process, proxy or TLS.
+    /// What is configured cannot be used, so nothing was tried.
+    Config,
+    /// The server's process could not be started.
+    Spawn,
+    /// The server's name has no address.
+    Dns,
+    /// Nobody answers at the address, or the way there is barred.
     Connect,
+    /// No trust in the server, or no TLS at all.
+    Tls,
     /// The server wants to know who we are.
     AuthRequired,
     /// The server knows who we are, and does not let us.
@@ -47,8 +58,12 @@ pub enum Class {
     Schema,
     /// The server answered with an error.
     JsonRpc,
+    /// The tool ran, and says in its result that it failed.
+    ToolError,
     /// More than a bound allows: in bytes, in number, at a time.
     TooLarge,
+    /// A defect on our side.
+    Internal,
 }
 
 /// Whether to try again.
@@ -65,6 +80,8 @@ pub enum Retry {
 /// Where on its way it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
+    /// Before anything was tried: how it is configured, or where its name leads.
+    Resolve,
     /// Before there was a link.
     Connect,
     /// Before the call had left.
@@ -77,10 +94,53 @@ pub enum Step {
     Protocol,
 }
 
+impl Step {
+    /// Its name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Decode => "decode",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    /// Where a link failed for this.
+    #[must_use]
+    pub const fn of_hurdle(hurdle: Hurdle) -> Self {
+        match hurdle {
+            Hurdle::Config | Hurdle::Dns => Self::Resolve,
+            _ => Self::Connect,
+        }
+    }
+
+    /// Where a link failed for this, before or after it was made.
+    #[must_use]
+    pub fn of_cause(cause: &Cause) -> Option<Self> {
+        match cause {
+            Cause::Unreachable { hurdle, .. } => Some(Self::of_hurdle(*hurdle)),
+            Cause::Http(failure) => Some(match **failure {
+                HttpFailure::Connect { hurdle, .. } => Self::of_hurdle(hurdle),
+                HttpFailure::Content { .. } | HttpFailure::Unfit(_) => Self::Decode,
+                HttpFailure::Broken(_) | HttpFailure::NoReply { .. } => Self::Receive,
+                _ => Self::Protocol,
+            }),
+            _ => None,
+        }
+    }
+}
+
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
+        Self::Config,
+        Self::Spawn,
+        Self::Dns,
         Self::Connect,
+        Self::Tls,
         Self::AuthRequired,
         Self::AuthFailed,
         Self::HttpStatus,
@@ -97,14 +157,20 @@ impl Class {
         Self::Envelope,
         Self::Schema,
         Self::JsonRpc,
+        Self::ToolError,
         Self::TooLarge,
+        Self::Internal,
     ];
 
     /// Its name for programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Config => "config",
+            Self::Spawn => "spawn",
+            Self::Dns => "dns",
             Self::Connect => "connect",
+            Self::Tls => "tls",
             Self::AuthRequired => "auth_required",
             Self::AuthFailed => "auth_failed",
             Self::HttpStatus => "http_status",
@@ -121,7 +187,9 @@ impl Class {
             Self::Envelope => "envelope",
             Self::Schema => "schema",
             Self::JsonRpc => "json_rpc",
+            Self::ToolError => "tool_error",
             Self::TooLarge => "too_large",
+            Self::Internal => "internal",
         }
     }
 
@@ -130,29 +198,52 @@ impl Class {
     pub fn of_cause(cause: &Cause) -> Self {
         match cause {
             Cause::Exited { .. } => Self::Exit,
-            Cause::Unreachable(_) => Self::Connect,
+            Cause::Unreachable { hurdle, .. } => Self::of_hurdle(*hurdle),
             Cause::Http(failure) => of_http(failure),
             Cause::Stalled | Cause::Silent(_) => Self::TimeoutIdle,
             Cause::OpenTimeout => Self::TimeoutTotal,
             Cause::Violated(rule) => of_rule(*rule),
             Cause::NoCommonRevision { .. } => Self::Version,
             Cause::OpenRefused(_) => Self::Handshake,
+            Cause::Panicked => Self::Internal,
             // Closed by whoever, or broken.
             _ => Self::Closed,
         }
+    }
+
+    /// What stood in the way of a link.
+    #[must_use]
+    pub fn of_hurdle(hurdle: Hurdle) -> Self {
+        match hurdle {
+            Hurdle::Config => Self::Config,
+            Hurdle::Spawn => Self::Spawn,
+            Hurdle::Dns => Self::Dns,
+            Hurdle::Tls => Self::Tls,
+            Hurdle::Status(status) => of_status(status),
+            Hurdle::Handshake => Self::Handshake,
+            Hurdle::Late => Self::TimeoutTotal,
+            _ => Self::Connect,
+        }
+    }
+
+    /// What a result says of itself: a tool that ran may have failed.
+    #[must_use]
+    pub fn of_result(result: &CallToolResult) -> Option<Self> {
+        result.failed().then_some(Self::ToolError)
     }
 
     /// Would the same happen again, whatever became of the call?
     const fn is_lasting(self) -> bool {
         match self {
             Self::AuthRequired | Self::AuthFailed | Self::Version | Self::Capability => true,
+            Self::Config | Self::Spawn | Self::Tls | Self::ToolError | Self::Internal => true,
             Self::Handshake
             | Self::Schema
             | Self::JsonRpc
             | Self::Envelope
             | Self::Framing
             | Self::Syntax => true,
-            Self::Connect | Self::HttpStatus | Self::TimeoutIdle | Self::TimeoutTotal => false,
+            Self::Dns | Self::Connect | Self::HttpStatus | Self::TimeoutIdle | Self::TimeoutTotal => false,
             Self::Cancelled | Self::Closed | Self::Exit | Self::TooLarge => false,
         }
     }
@@ -164,16 +255,20 @@ impl fmt::Display for Class {
     }
 }
 
+/// A server that has seen a token and says no will say so again; the first wish is to be told who we are.
+fn of_status(status: StatusCode) -> Class {
+    match status {
+        StatusCode::UNAUTHORIZED => Class::AuthRequired,
+        StatusCode::FORBIDDEN => Class::AuthFailed,
+        _ => Class::HttpStatus,
+    }
+}
+
 fn of_http(failure: &HttpFailure) -> Class {
-    // A server that has seen a token and says no will say so again; the first wish is to be told who we are.
-    const FORBIDDEN: u16 = 403;
     match failure {
-        HttpFailure::Connect(_) => Class::Connect,
+        HttpFailure::Connect { hurdle, .. } => Class::of_hurdle(*hurdle),
         HttpFailure::Broken(_) => Class::Closed,
-        HttpFailure::Status { status, .. } if failure.is_auth() => match status.as_u16() {
-            FORBIDDEN => Class::AuthFailed,
-            _ => Class::AuthRequired,
-        },
+        HttpFailure::Status { status, .. } => of_status(*status),
         HttpFailure::Content { .. } => Class::Framing,
         HttpFailure::NoReply { .. } => Class::Envelope,
         HttpFailure::NoEndpoint | HttpFailure::Endpoint(_) => Class::Handshake,
@@ -242,31 +337,61 @@ impl CallError {
             Self::Fault(_) | Self::Refused(_) => Step::Protocol,
             Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => Step::Decode,
             Self::Address(_) | Self::Unchecked(_) | Self::Unverified(_) => Step::Decode,
-            Self::Lost { cause: Cause::Unreachable(_), .. } => Step::Connect,
-            Self::Lost { cause: Cause::Http(failure), .. } => match **failure {
-                HttpFailure::Connect(_) => Step::Connect,
-                HttpFailure::Content { .. } | HttpFailure::Unfit(_) => Step::Decode,
-                HttpFailure::Broken(_) | HttpFailure::NoReply { .. } => Step::Receive,
-                _ => Step::Protocol,
-            },
-            Self::TimedOut { delivery, .. }
-            | Self::Cancelled { delivery, .. }
-            | Self::Lost { delivery, .. } => match delivery {
-                Delivery::NotSent => Step::Send,
-                Delivery::Sent | Delivery::Unknown => Step::Receive,
-            },
+            Self::Lost { cause, delivery, .. } => Step::of_cause(cause).unwrap_or_else(|| reached(*delivery)),
+            Self::TimedOut { delivery, .. } | Self::Cancelled { delivery, .. } => reached(*delivery),
         }
     }
 }
 
-impl<E> ConnectError<E> {
+fn reached(delivery: Delivery) -> Step {
+    match delivery {
+        Delivery::NotSent => Step::Send,
+        Delivery::Sent | Delivery::Unknown => Step::Receive,
+    }
+}
+
+impl<E: NoLink> ConnectError<E> {
     /// What happened.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
-            Self::Link(_) => Class::Connect,
+            Self::Link(error) => Class::of_hurdle(error.hurdle()),
             Self::Opening { cause, .. } => Class::of_cause(cause),
         }
+    }
+
+    /// Where on its way it failed.
+    #[must_use]
+    pub fn step(&self) -> Step {
+        match self {
+            Self::Link(error) => Step::of_hurdle(error.hurdle()),
+            Self::Opening { cause, .. } => Step::of_cause(cause).unwrap_or(Step::Protocol),
+        }
+    }
+
+    /// What to try next, in one line.
+    #[must_use]
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            Self::Link(error) => error.hurdle().next_step(),
+            Self::Opening { cause, .. } => {
+                next_of(cause).unwrap_or("connect again; look at the server's last words")
+            }
+        }
+    }
+}
+
+/// What helps against what stood in the way of a link.
+pub(crate) fn next_of(cause: &Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Unreachable { hurdle, .. } => Some(hurdle.next_step()),
+        Cause::Http(failure) => match **failure {
+            HttpFailure::Connect { hurdle, .. } => Some(hurdle.next_step()),
+            HttpFailure::Status { status, .. } => Some(Hurdle::Status(status).next_step()),
+            _ => None,
+        },
+        Cause::Panicked => Some("report it, with the message of the panic"),
+        _ => None,
     }
 }
 
@@ -316,8 +441,7 @@ mod tests {
             (lost(Cause::ClosedByPeer, Unknown), "closed", Retry::IfHarmless, Step::Receive),
             (lost(Cause::Io("reset".into()), NotSent), "closed", Retry::Yes, Step::Send),
             (lost(exited, Sent), "exit", Retry::IfHarmless, Step::Receive),
-            (lost(Cause::Unreachable("no".into()), NotSent), "connect", Retry::Yes, Step::Connect),
-            (lost(http(HttpFailure::Connect("no".into())), NotSent), "connect", Retry::Yes, Step::Connect),
+            (lost(Cause::Panicked, Unknown), "internal", Retry::No, Step::Receive),
             (
                 lost(http(HttpFailure::Broken("no".into())), Unknown),
                 "closed",
@@ -339,11 +463,35 @@ mod tests {
             (CallError::Shape("odd".into()), "schema", Retry::No, Step::Decode),
             (CallError::Endless("long".into()), "too_large", Retry::No, Step::Decode),
         ];
+        let hurdles = [
+            (Hurdle::Config, "config", Retry::No, Step::Resolve),
+            (Hurdle::Spawn, "spawn", Retry::No, Step::Connect),
+            (Hurdle::Dns, "dns", Retry::Yes, Step::Resolve),
+            (Hurdle::Connect, "connect", Retry::Yes, Step::Connect),
+            (Hurdle::Tls, "tls", Retry::No, Step::Connect),
+            (Hurdle::Status(StatusCode::UNAUTHORIZED), "auth_required", Retry::No, Step::Connect),
+            (Hurdle::Status(StatusCode::FORBIDDEN), "auth_failed", Retry::No, Step::Connect),
+            (Hurdle::Status(StatusCode::BAD_GATEWAY), "http_status", Retry::Yes, Step::Connect),
+            (Hurdle::Handshake, "handshake", Retry::No, Step::Connect),
+            (Hurdle::Late, "timeout_total", Retry::Yes, Step::Connect),
+        ];
+        let rows = rows.into_iter().chain(hurdles.into_iter().flat_map(|(hurdle, class, retry, step)| {
+            let why = || "no".into();
+            let causes = [
+                Cause::Unreachable { hurdle, why: why() },
+                Cause::Http(Box::new(HttpFailure::Connect { hurdle, why: why() })),
+            ];
+            causes.map(|cause| (lost(cause, NotSent), class, retry, step))
+        }));
+        let rows: Vec<_> = rows.collect();
         for (error, class, retry, step) in &rows {
             let got = (error.class().name(), error.retry(), error.step());
             assert_eq!(got, (*class, *retry, *step), "{error}");
         }
-        let seen: HashSet<_> = rows.iter().map(|(error, ..)| error.class()).collect();
+        let mut seen: HashSet<_> = rows.iter().map(|(error, ..)| error.class()).collect();
+        let failed = CallToolResult { is_error: Some(true), ..CallToolResult::default() };
+        seen.extend(Class::of_result(&failed));
+        assert_eq!(Class::of_result(&CallToolResult::default()), None);
         assert_eq!(seen.len(), Class::ALL.len(), "each class is among them");
         let names: HashSet<_> = Class::ALL.iter().map(|class| class.name()).collect();
         assert_eq!(names.len(), Class::ALL.len());

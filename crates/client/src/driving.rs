@@ -19,8 +19,11 @@ impl Driving {
     /// Waits until the link has been torn down, and tells why it ended. May be asked again.
     pub(crate) async fn ended(&mut self) -> Cause {
         if let Some(task) = &mut self.task {
-            if let Ok(cause) = task.await {
-                self.cause = cause;
+            match task.await {
+                Ok(cause) => self.cause = cause,
+                Err(error) if error.is_panic() => self.cause = Cause::Panicked,
+                // The runtime is ending, and everything with it.
+                Err(_) => {}
             }
             self.task = None;
         }

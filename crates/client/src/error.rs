@@ -13,6 +13,8 @@ use cardan_proto::model::Flaw;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use cardan_runtime::witness::Report;
 
+use crate::class::next_of;
+
 /// Why a call brought no result.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -95,7 +97,9 @@ impl CallError {
             }
             Self::TimedOut { .. } => "allow more time in all",
             Self::Cancelled { .. } => "call again",
-            Self::Lost { .. } => "connect again; look at the server's last words",
+            Self::Lost { cause, .. } => {
+                next_of(cause).unwrap_or("connect again; look at the server's last words")
+            }
             Self::Violated(violation) if violation.rule == Rule::Oversize => {
                 "allow longer messages (limits.frame_bytes), or ask for less"
             }

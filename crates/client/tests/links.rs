@@ -4,11 +4,13 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cardan_client::{CallError, Client, Connector, Managed, Reaching, Watcher, Way, way};
+use cardan_client::{CallError, Class, Client, Connector, Managed, Reaching, Retry, Watcher, Way, way};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::LogLevel;
 use cardan_proto::session::config::EraChoice;
@@ -18,7 +20,10 @@ use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::lines::Lines;
 use cardan_runtime::memory::MemoryLink;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader, DuplexStream, ReadBuf, ReadHalf,
+    WriteHalf,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
@@ -110,6 +115,42 @@ async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
 
 fn told(mut watcher: Watcher<Transition>) -> Vec<String> {
     std::iter::from_fn(|| watcher.try_next()).map(|transition| transition.to.to_string()).collect()
+}
+
+/// Reads as it is told, and is broken.
+struct Broken(ReadHalf<DuplexStream>);
+
+impl AsyncRead for Broken {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.0).poll_read(cx, into);
+        assert!(!into.filled().windows(4).any(|bytes| bytes == b"boom"), "a transport that panics");
+        polled
+    }
+}
+
+/// S2-44: what panics on our side is told as a defect of ours, to who waits for a call and to who waits for the end.
+#[tokio::test]
+async fn s2_44_a_panic_of_ours_is_internal() {
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(ours);
+    let link = Lines::new(Broken(read), write, &Limits::DEFAULT);
+    let (their_read, their_write) = tokio::io::split(theirs);
+    let mut wire = Wire { lines: BufReader::new(their_read).lines(), write: their_write };
+    let server = tokio::spawn(async move {
+        wire.greet().await;
+        wire.expect("ping").await;
+        wire.say(json!("boom")).await;
+        wire
+    });
+    let mut client = connector().connect_link(link).await.unwrap();
+    let error = client.ping().await.unwrap_err();
+    assert_eq!((error.class(), error.retry()), (Class::Internal, Retry::No), "{error}");
+    assert_eq!(client.closed().await, Cause::Panicked);
+    drop(server.await);
 }
 
 /// A way whose attempts succeed when the test wants them to, whatever is wanted meanwhile.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use cardan_proto::http::redirect::{BadEndpoint, CrossOrigin};
 use cardan_proto::http::url::{BadUrl, Url};
 use cardan_proto::limits::Limits;
+use cardan_proto::session::event::Hurdle;
+use cardan_runtime::link::NoLink;
 use cardan_tls::{TlsError, Trust};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -239,3 +241,10 @@ impl fmt::Display for HttpError {
 }
 
 impl Error for HttpError {}
+
+/// All of it is known before anything is tried.
+impl NoLink for HttpError {
+    fn hurdle(&self) -> Hurdle {
+        Hurdle::Config
+    }
+}

@@ -1,5 +1,6 @@
 //! From a host and a port to a stream of bytes: directly or through a proxy, in the clear or in TLS.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cardan_proto::session::event::Hurdle;
 use http::Uri;
+use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
@@ -35,11 +38,11 @@ pub trait Dial: Send + Sync + 'static {
 }
 
 /// TCP, to whichever address of the host answers first.
-pub(crate) struct Tcp(HttpConnector);
+pub(crate) struct Tcp(HttpConnector<Names>);
 
 impl Tcp {
     pub(crate) fn new(keep_alive: Duration) -> Self {
-        let mut connector = HttpConnector::new();
+        let mut connector = HttpConnector::new_with_resolver(Names(GaiResolver::new()));
         connector.set_nodelay(true);
         // A peer that vanished is noticed even by a stream that only listens.
         connector.set_keepalive(Some(keep_alive));
@@ -57,6 +60,68 @@ impl Dial for Tcp {
             Ok(Box::new(stream.into_inner()) as Box<dyn Stream>)
         })
     }
+}
+
+/// The system's resolver, whose failures can be told from others.
+#[derive(Clone)]
+struct Names(GaiResolver);
+
+impl Service<Name> for Names {
+    type Response = GaiAddrs;
+    type Error = Stopped;
+    type Future = Pin<Box<dyn Future<Output = Result<GaiAddrs, Stopped>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        self.0.poll_ready(cx).map_err(|source| Stopped { hurdle: Hurdle::Dns, source })
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let looking = self.0.call(name);
+        Box::pin(async move { looking.await.map_err(|source| Stopped { hurdle: Hurdle::Dns, source }) })
+    }
+}
+
+/// An error that knows what stood in the way. It reads as what is behind it.
+#[derive(Debug)]
+struct Stopped {
+    hurdle: Hurdle,
+    source: io::Error,
+}
+
+impl Stopped {
+    /// The same error, as whoever makes connections passes it on.
+    fn at(hurdle: Hurdle) -> impl Fn(io::Error) -> io::Error {
+        move |source| io::Error::new(source.kind(), Self { hurdle, source })
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl Error for Stopped {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.source()
+    }
+}
+
+/// What stood in the way of a connection, as far as anyone on the way of the error knows.
+pub(crate) fn hurdle_of(error: &(dyn Error + 'static)) -> Hurdle {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let wrapped = error.downcast_ref::<io::Error>();
+        let inner = wrapped.and_then(io::Error::get_ref).and_then(|inner| inner.downcast_ref::<Stopped>());
+        if let Some(stopped) = inner.or_else(|| error.downcast_ref::<Stopped>()) {
+            return stopped.hurdle;
+        }
+        if wrapped.is_some_and(|wrapped| wrapped.kind() == io::ErrorKind::TimedOut) {
+            return Hurdle::Late;
+        }
+        next = error.source();
+    }
+    Hurdle::Connect
 }
 
 /// Makes the connections of a pool.
@@ -95,7 +160,7 @@ impl Connector {
         let tls = self.tls.ok_or_else(|| io::Error::other("no TLS was set up for this link"))?;
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(bare).map_err(io::Error::other)?;
-        let stream = TlsConnector::from(tls).connect(name, stream).await?;
+        let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(Stopped::at(Hurdle::Tls))?;
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(cardan_tls::HTTP_2);
         let shape = if is_h2 { Shape::Multiplexed } else { Shape::Plain };
         Ok(Conn { stream: TokioIo::new(Box::new(stream)), shape })

@@ -9,7 +9,7 @@ use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::http::redirect::{self, CrossOrigin};
 use cardan_proto::http::url::Url;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::Delivery;
+use cardan_proto::session::event::{Delivery, Hurdle};
 use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -19,7 +19,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
 
 use crate::body::{Backlog, Sending, words};
-use crate::net::Connector;
+use crate::net::{Connector, hurdle_of};
 
 /// A request that brought no answer, and whether it reached the server.
 pub(crate) type Failed = (HttpFailure, Delivery);
@@ -90,8 +90,10 @@ impl Pool {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Request<Sending>, Failed> {
-        let unsendable =
-            |error: http::Error| (HttpFailure::Connect(error.to_string().into()), Delivery::NotSent);
+        let unsendable = |error: http::Error| {
+            let why = error.to_string().into();
+            (HttpFailure::Connect { hurdle: Hurdle::Config, why }, Delivery::NotSent)
+        };
         let uri = Uri::try_from(url.to_string()).map_err(|error| unsendable(error.into()))?;
         let proxy = if url.is_secure() { None } else { self.connector.proxy(&uri) };
         let mut request =
@@ -118,7 +120,7 @@ fn turned_away(status: StatusCode) -> Delivery {
 fn failed(error: hyper_util::client::legacy::Error) -> Failed {
     let text = words(&error);
     if error.is_connect() {
-        return (HttpFailure::Connect(text), Delivery::NotSent);
+        return (HttpFailure::Connect { hurdle: hurdle_of(&error), why: text }, Delivery::NotSent);
     }
     let cancelled = std::error::Error::source(&error)
         .and_then(|source| source.downcast_ref::<hyper::Error>())

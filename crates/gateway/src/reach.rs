@@ -10,6 +10,8 @@ use cardan_config::server::EnvPolicy;
 use cardan_dial::{Http, HttpError, HttpLink, Kind};
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::{Redactor, Secret};
+use cardan_proto::session::event::Hurdle;
+use cardan_runtime::link::NoLink;
 use cardan_tls::{TlsError, Trust};
 use cardan_transport::socket;
 use cardan_transport::spawn::{self, Spawn};
@@ -191,6 +193,17 @@ impl std::error::Error for ReachError {
             Self::Socket(error) => error.source(),
             Self::Tls(error) => error.source(),
             _ => None,
+        }
+    }
+}
+
+impl NoLink for ReachError {
+    fn hurdle(&self) -> Hurdle {
+        match self {
+            Self::Socket(error) => error.hurdle(),
+            Self::Http(_) | Self::Tls(_) | Self::Header(_) | Self::Helper(_) | Self::Pipe(_) => {
+                Hurdle::Config
+            }
         }
     }
 }

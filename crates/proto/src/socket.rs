@@ -114,10 +114,10 @@ impl CloseCode {
         match (cause, role) {
             // The peer said it first, or takes nothing any more.
             (Cause::ClosedByPeer | Cause::Closed { .. } | Cause::Io(_) | Cause::Stalled, _) => None,
-            (Cause::Unreachable(_), _) => None,
+            (Cause::Unreachable { .. }, _) => None,
             (Cause::ClosedByUs(_), Role::Client) | (Cause::OpenRefused(_), _) => Some(Self::Normal),
             (Cause::ClosedByUs(_), Role::Server) => Some(Self::GoingAway),
-            (Cause::Exited { .. }, _) => Some(Self::Internal),
+            (Cause::Exited { .. } | Cause::Panicked, _) => Some(Self::Internal),
             (Cause::Violated(rule), _) => Some(Self::of_rule(*rule)),
             (Cause::Silent(_) | Cause::OpenTimeout | Cause::NoCommonRevision { .. } | Cause::Http(_), _) => {
                 Some(Self::Policy)

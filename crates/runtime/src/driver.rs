@@ -438,7 +438,10 @@ impl<L, S> Drop for Driver<L, S> {
             refuse(wish, gone());
         }
         for (_, slot) in self.slots.drain() {
-            let cause = Cause::ClosedByUs("the link was dropped".into());
+            let cause = match std::thread::panicking() {
+                true => Cause::Panicked,
+                false => Cause::ClosedByUs("the link was dropped".into()),
+            };
             slot.settle(Outcome::Lost { cause, delivery: Delivery::Unknown });
         }
     }

@@ -1,5 +1,7 @@
 //! What a transport must do: deliver frames, take messages, and tell how it ended.
 
+use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,9 +12,29 @@ use cardan_proto::era::Revision;
 use cardan_proto::finding::Rule;
 use cardan_proto::jsonrpc::envelope::{Decoded, Violation};
 use cardan_proto::jsonrpc::id::CallId;
-use cardan_proto::session::event::{Abilities, Cause, Delivery, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Abilities, Cause, Delivery, Departed, Hurdle, LaneId, Outgoing};
 
 use crate::witness::Witness;
+
+/// Why there is no link: an error that says what stood in the way. One that does not know better says that nobody answers.
+pub trait NoLink: Error {
+    /// What stood in the way.
+    fn hurdle(&self) -> Hurdle {
+        Hurdle::Connect
+    }
+}
+
+impl NoLink for io::Error {
+    fn hurdle(&self) -> Hurdle {
+        match self.kind() {
+            io::ErrorKind::TimedOut => Hurdle::Late,
+            io::ErrorKind::InvalidInput => Hurdle::Config,
+            _ => Hurdle::Connect,
+        }
+    }
+}
+
+impl NoLink for Infallible {}
 
 /// One live attachment to a peer.
 ///

@@ -5,6 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use cardan_proto::session::event::Hurdle;
+use cardan_runtime::link::NoLink;
+
 /// Why a child could not be started.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -85,5 +88,11 @@ impl Error for SpawnError {
             Self::BadCwd { source, .. } | Self::Guard(source) | Self::Other { source, .. } => Some(source),
             Self::NotFound { .. } | Self::NotExecutable { .. } => None,
         }
+    }
+}
+
+impl NoLink for SpawnError {
+    fn hurdle(&self) -> Hurdle {
+        Hurdle::Spawn
     }
 }

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Cause, Departed, Hurdle, LaneId, Outgoing};
 use cardan_runtime::lines::Lines;
-use cardan_runtime::link::{Link, Received};
+use cardan_runtime::link::{Link, NoLink, Received};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, tcp, unix};
 
 mod place;
@@ -51,9 +51,9 @@ pub async fn connect_tcp(address: SocketAddr, limits: &Limits) -> Result<SocketL
 
 /// Connects by TCP to `host:port`: to the addresses behind a name, one after the other.
 pub async fn connect_host(host: &str, limits: &Limits) -> Result<SocketLink, SocketError> {
-    let other = |source| SocketError::Other { address: host.into(), source };
-    let mut last = other(io::Error::other("the name has no address"));
-    for address in tokio::net::lookup_host(host).await.map_err(other)? {
+    let unresolved = |source| SocketError::Unresolved { address: host.into(), source };
+    let mut last = unresolved(io::Error::other("the name has no address"));
+    for address in tokio::net::lookup_host(host).await.map_err(unresolved)? {
         match connect_tcp(address, limits).await {
             Ok(link) => return Ok(link),
             Err(error) => last = error,
@@ -178,6 +178,13 @@ pub enum SocketError {
     InUse(Box<str>),
     /// The address can be reached from other machines, which was not allowed.
     NotLoopback(SocketAddr),
+    /// The name has no address.
+    Unresolved {
+        /// Host and port.
+        address: Box<str>,
+        /// What the system said.
+        source: io::Error,
+    },
     /// No answer in time.
     TimedOut(Box<str>),
     /// Anything else.
@@ -215,6 +222,9 @@ impl fmt::Display for SocketError {
                 f,
                 "`{address}` can be reached from other machines; bind to loopback or allow it explicitly"
             ),
+            Self::Unresolved { address, source } => {
+                write!(f, "`{address}` leads nowhere: {source}; check the name")
+            }
             Self::TimedOut(address) => write!(f, "no answer from `{address}` in time; check the address"),
             Self::Other { address, source } => write!(f, "no link to `{address}`: {source}"),
         }
@@ -224,8 +234,21 @@ impl fmt::Display for SocketError {
 impl Error for SocketError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Other { source, .. } => Some(source),
+            Self::Unresolved { source, .. } | Self::Other { source, .. } => Some(source),
             _ => None,
+        }
+    }
+}
+
+impl NoLink for SocketError {
+    fn hurdle(&self) -> Hurdle {
+        match self {
+            Self::Unresolved { source, .. } if source.kind() == io::ErrorKind::InvalidInput => Hurdle::Config,
+            Self::Unresolved { .. } => Hurdle::Dns,
+            Self::NotLoopback(_) => Hurdle::Config,
+            Self::TimedOut(_) => Hurdle::Late,
+            Self::NotFound(_) | Self::Refused(_) | Self::Denied(_) | Self::InUse(_) => Hurdle::Connect,
+            Self::Other { .. } => Hurdle::Connect,
         }
     }
 }

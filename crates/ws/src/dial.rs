@@ -13,7 +13,9 @@ use bytes::{Bytes, BytesMut};
 use cardan_proto::finding::excerpt;
 use cardan_proto::http::upgrade::{self, Unagreed};
 use cardan_proto::limits::Limits;
+use cardan_proto::session::event::Hurdle;
 use cardan_proto::socket::SUBPROTOCOL;
+use cardan_runtime::link::NoLink;
 use cardan_tls::Trust;
 use http::header::{
     AUTHORIZATION, CONNECTION, HOST, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
@@ -91,6 +93,13 @@ pub enum DialError {
     },
     /// The token cannot be in a header.
     BadToken,
+    /// The name has no address.
+    Unresolved {
+        /// Host and port.
+        address: Box<str>,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Nobody answers there.
     Unreachable {
         /// Host and port.
@@ -137,6 +146,9 @@ impl fmt::Display for DialError {
         match self {
             Self::BadUrl { url, why } => write!(f, "`{url}` cannot be dialled: {why}"),
             Self::BadToken => f.write_str("the token has characters that no header can hold; check it"),
+            Self::Unresolved { address, source } => {
+                write!(f, "`{address}` leads nowhere: {source}; check the name")
+            }
             Self::Unreachable { address, source } => {
                 write!(f, "no connection to `{address}`: {source}; check the address and start the server")
             }
@@ -161,9 +173,24 @@ impl fmt::Display for DialError {
 impl Error for DialError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Unreachable { source, .. } | Self::Tls { source, .. } => Some(source),
+            Self::Unresolved { source, .. } | Self::Unreachable { source, .. } => Some(source),
+            Self::Tls { source, .. } => Some(source),
             Self::BadHandshake { source, .. } => Some(source),
             _ => None,
+        }
+    }
+}
+
+impl NoLink for DialError {
+    fn hurdle(&self) -> Hurdle {
+        match self {
+            Self::BadUrl { .. } | Self::BadToken => Hurdle::Config,
+            Self::Unresolved { .. } => Hurdle::Dns,
+            Self::Unreachable { .. } => Hurdle::Connect,
+            Self::TimedOut(_) => Hurdle::Late,
+            Self::Tls { .. } => Hurdle::Tls,
+            Self::Refused { status, .. } => Hurdle::Status(*status),
+            Self::Unagreed { .. } | Self::BadHandshake { .. } => Hurdle::Handshake,
         }
     }
 }
@@ -192,18 +219,19 @@ async fn reach(place: &Place, options: &Dial) -> Result<Stream, DialError> {
 
 async fn connect(place: &Place) -> Result<TcpStream, DialError> {
     let unreachable = |source| DialError::Unreachable { address: place.address(), source };
-    let mut last = io::Error::other("the name has no address");
-    for address in tokio::net::lookup_host((&*place.host, place.port)).await.map_err(unreachable)? {
+    let unresolved = |source| DialError::Unresolved { address: place.address(), source };
+    let mut last = None;
+    for address in tokio::net::lookup_host((&*place.host, place.port)).await.map_err(unresolved)? {
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 // A small message must not wait for the next one.
                 stream.set_nodelay(true).map_err(unreachable)?;
                 return Ok(stream);
             }
-            Err(error) => last = error,
+            Err(error) => last = Some(error),
         }
     }
-    Err(unreachable(last))
+    Err(last.map_or_else(|| unresolved(io::Error::other("the name has no address")), unreachable))
 }
 
 async fn encrypt(

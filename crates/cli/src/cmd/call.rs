@@ -1,5 +1,6 @@
 //! `cardan call`: a tool with typed arguments, its result on stdout.
 
+use cardan_client::Class;
 use cardan_proto::method::Method;
 use cardan_proto::model::tool::{CallToolParams, CallToolResult};
 use cardan_proto::model::{ListToolsResult, Raw, RawObject, Tool};
@@ -50,8 +51,8 @@ async fn call(
         (Form::Text, Some(data)) if result.content.is_empty() => output::print_json(data.as_str())?,
         (Form::Text, _) => output::print(&output::contents(&result.content))?,
     }
-    if result.failed() {
-        let failure = Failure::new(Exit::ToolFailed, format!("tool {name} failed; it says why on stdout"));
+    if let Some(class) = Class::of_result(&result) {
+        let failure = Failure::of_tool(class, format!("tool {name} failed; it says why on stdout"));
         return Err(failure.next("correct the arguments, or see the server's log"));
     }
     Ok(())

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use cardan_proto::jsonrpc::fault::Fault;
-    use cardan_proto::session::event::Refusal;
+    use cardan_proto::session::event::{Hurdle, Refusal};
 
     /// PNG-2: what was never sent says nothing about the peer.
     #[test]
@@ -424,6 +424,9 @@ mod tests {
         assert!(gone(lost(turned_away(401), Delivery::NotSent)));
         assert!(gone(lost(turned_away(502), Delivery::Unknown)));
         assert!(gone(lost(HttpFailure::SessionGone { status: said(404) }, Delivery::NotSent)));
-        assert!(gone(lost(HttpFailure::Connect("nobody".into()), Delivery::NotSent)));
+        assert!(gone(lost(
+            HttpFailure::Connect { hurdle: Hurdle::Connect, why: "nobody".into() },
+            Delivery::NotSent
+        )));
     }
 }

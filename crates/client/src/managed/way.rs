@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cardan_proto::session::event::Cause;
-use cardan_runtime::link::Link;
+use cardan_runtime::link::{Link, NoLink};
 
 use crate::client::Client;
 use crate::connect::Connector;
@@ -28,7 +28,7 @@ where
     D: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Result<L, E>> + Send + 'static,
     L: Link + Unpin,
-    E: Error + Send + Sync + 'static,
+    E: NoLink + Send + Sync + 'static,
 {
     Arc::new(Dialled { dial: Arc::new(dial) })
 }
@@ -42,7 +42,7 @@ where
     D: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Result<L, E>> + Send + 'static,
     L: Link + Unpin,
-    E: Error + Send + Sync + 'static,
+    E: NoLink + Send + Sync + 'static,
 {
     fn reach(&self, connector: Connector) -> Reaching {
         let dial = Arc::clone(&self.dial);
@@ -51,9 +51,9 @@ where
 }
 
 /// Why there is no link, as everyone is told who waits for one.
-fn cause<E: Error + 'static>(error: ConnectError<E>) -> Cause {
+fn cause<E: NoLink + 'static>(error: ConnectError<E>) -> Cause {
     match error {
-        ConnectError::Link(error) => Cause::Unreachable(chain(&error).into()),
+        ConnectError::Link(error) => Cause::Unreachable { hurdle: error.hurdle(), why: chain(&error).into() },
         ConnectError::Opening { cause, .. } => cause,
     }
 }

@@ -95,14 +95,9 @@ impl fmt::Display for Who {
 }
 
 fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
-    let delivery = match delivery {
-        Delivery::NotSent => "not_sent",
-        Delivery::Sent => "sent",
-        Delivery::Unknown => "unknown",
-    };
     Fault::internal(message).with_data(&json!({
         "outcome": what,
-        "delivery": delivery,
+        "delivery": delivery.name(),
         "mayHaveExecuted": outcome.may_have_executed(),
     }))
 }

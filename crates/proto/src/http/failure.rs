@@ -12,13 +12,19 @@ use super::param::Unfit;
 use super::redirect::{BadEndpoint, RedirectRefusal};
 use super::status::{self, Body, Probe, Verdict};
 use crate::secret::Redactor;
+use crate::session::event::Hurdle;
 
 /// Why an exchange failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpFailure {
     /// No connection: the name, the address, the proxy or TLS. Nothing was sent.
-    Connect(Box<str>),
+    Connect {
+        /// What stood in the way.
+        hurdle: Hurdle,
+        /// In words.
+        why: Box<str>,
+    },
     /// The connection broke before the reply was here.
     Broken(Box<str>),
     /// A status that says no, without a fault that says why.
@@ -81,7 +87,7 @@ impl HttpFailure {
     #[must_use]
     pub fn redacted(mut self, secrets: &Redactor) -> Self {
         match &mut self {
-            Self::Connect(text) | Self::Broken(text) => *text = secrets.redact(text).into(),
+            Self::Connect { why: text, .. } | Self::Broken(text) => *text = secrets.redact(text).into(),
             Self::Status { excerpt, hints, .. } => {
                 *excerpt = secrets.redact(excerpt).into();
                 hints.redact(secrets);
@@ -130,7 +136,7 @@ impl HttpFailure {
 impl fmt::Display for HttpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(why) => write!(f, "no connection: {why}"),
+            Self::Connect { why, .. } => write!(f, "no connection: {why}"),
             Self::Broken(why) => write!(f, "the connection broke before the reply came: {why}"),
             Self::Status { status, excerpt, hints } => {
                 write!(f, "the server answered {status}")?;
@@ -204,7 +210,7 @@ mod tests {
             (status(503), Verdict::Failure),
             (HttpFailure::LegacyOnly, Verdict::Legacy),
             (HttpFailure::NoReply { status: StatusCode::ACCEPTED }, Verdict::Legacy),
-            (HttpFailure::Connect("refused".into()), Verdict::Failure),
+            (HttpFailure::Connect { hurdle: Hurdle::Connect, why: "refused".into() }, Verdict::Failure),
             (HttpFailure::Broken("reset".into()), Verdict::Failure),
             (HttpFailure::Redirect(RedirectRefusal::TooMany), Verdict::Failure),
         ];

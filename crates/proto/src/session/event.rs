@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Silence, Turn};
-pub use super::outcome::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
+pub use super::outcome::{Cause, Deadline, Delivery, Hurdle, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;
 use crate::finding::{Finding, Rule};

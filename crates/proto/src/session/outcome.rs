@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 
 use crate::era::Revision;
 use crate::finding::Rule;
@@ -115,6 +116,18 @@ pub enum Delivery {
     Unknown,
 }
 
+impl Delivery {
+    /// Its name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotSent => "not_sent",
+            Self::Sent => "sent",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Why we did not send a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -152,6 +165,50 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// What stood in the way of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Hurdle {
+    /// What is configured cannot be used, so nothing was tried.
+    Config,
+    /// The process could not be started.
+    Spawn,
+    /// The name has no address.
+    Dns,
+    /// Nobody answers at the address, or the way there is barred.
+    #[default]
+    Connect,
+    /// No trust in the server, none of it in us, or no TLS at all.
+    Tls,
+    /// The server answered with a status instead of opening a link.
+    Status(StatusCode),
+    /// What answered does not speak the transport.
+    Handshake,
+    /// No answer in time.
+    Late,
+}
+
+impl Hurdle {
+    /// What to try next, in one line.
+    #[must_use]
+    pub const fn next_step(self) -> &'static str {
+        match self {
+            Self::Config => "correct how the server is configured",
+            Self::Spawn => "install the program, or correct its name, its folder and who may run it",
+            Self::Dns => "check the name for a slip, and whether this machine can resolve others",
+            Self::Connect => "see whether the server runs and the address is right",
+            Self::Tls => {
+                "see whether the address is one of TLS, and trust the server's certificate if you know it"
+            }
+            Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                "give a token or what else the server asks for"
+            }
+            Self::Status(_) | Self::Handshake => "see whether this is the server's MCP address, and its log",
+            Self::Late => "see whether the server hangs, or allow more time",
+        }
+    }
+}
+
 /// Why a link ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -175,7 +232,12 @@ pub enum Cause {
         stderr: Box<str>,
     },
     /// No link could be made.
-    Unreachable(Box<str>),
+    Unreachable {
+        /// What stood in the way.
+        hurdle: Hurdle,
+        /// In words.
+        why: Box<str>,
+    },
     /// Reading or writing failed.
     Io(Box<str>),
     /// An HTTP exchange failed.
@@ -195,6 +257,8 @@ pub enum Cause {
     },
     /// The peer refused the handshake.
     OpenRefused(Fault),
+    /// Something on our side of the link panicked: a defect of ours, or of a transport.
+    Panicked,
 }
 
 impl Cause {
@@ -206,7 +270,7 @@ impl Cause {
             Self::ClosedByUs(reason) => Self::ClosedByUs(secrets.redact(&reason).into_owned().into()),
             Self::Closed { code, reason } => Self::Closed { code, reason: hidden(reason) },
             Self::Exited { status, stderr } => Self::Exited { status, stderr: hidden(stderr) },
-            Self::Unreachable(why) => Self::Unreachable(hidden(why)),
+            Self::Unreachable { hurdle, why } => Self::Unreachable { hurdle, why: hidden(why) },
             Self::Io(error) => Self::Io(hidden(error)),
             Self::Http(failure) => Self::Http(Box::new(failure.redacted(secrets))),
             Self::NoCommonRevision { theirs } => {
@@ -217,7 +281,8 @@ impl Cause {
             | Self::Stalled
             | Self::Silent(_)
             | Self::Violated(_)
-            | Self::OpenTimeout) => same,
+            | Self::OpenTimeout
+            | Self::Panicked) => same,
         }
     }
 }
@@ -235,7 +300,7 @@ impl fmt::Display for Cause {
             Self::Exited { status, stderr } => {
                 write!(f, "the server's process ended ({status}); its last words: {}", stderr.trim_end())
             }
-            Self::Unreachable(why) => write!(f, "no link could be made: {why}"),
+            Self::Unreachable { why, .. } => write!(f, "no link could be made: {why}"),
             Self::Io(error) => write!(f, "link failed: {error}"),
             Self::Http(failure) => failure.fmt(f),
             Self::Stalled => f.write_str("the peer does not take our bytes"),
@@ -251,6 +316,7 @@ impl fmt::Display for Cause {
                 write!(f, "no common revision; the peer speaks {}", theirs.join(", "))
             }
             Self::OpenRefused(fault) => write!(f, "the peer refused the handshake: {fault}"),
+            Self::Panicked => f.write_str("something on our side of the link panicked"),
         }
     }
 }

@@ -61,14 +61,14 @@ fn fault(outcome: &Outcome) -> Fault {
                 Deadline::Total => "timeout_total",
             };
             let message = format!("no answer within {after:?}; allow more time or ask the server's owner");
-            local(message, class, &json!({ "delivery": name(*delivery) }))
+            local(message, class, &json!({ "delivery": delivery.name() }))
         }
         Outcome::Cancelled { reason, delivery } => {
-            local(format!("cancelled: {reason}"), "cancelled", &json!({ "delivery": name(*delivery) }))
+            local(format!("cancelled: {reason}"), "cancelled", &json!({ "delivery": delivery.name() }))
         }
         Outcome::Lost { cause, delivery } => {
             let message = format!("client closed before the answer came: {cause}; connect again");
-            local(message, "closed", &json!({ "delivery": name(*delivery) }))
+            local(message, "closed", &json!({ "delivery": delivery.name() }))
         }
         Outcome::Violated(violation) => {
             let message = format!(
@@ -78,7 +78,7 @@ fn fault(outcome: &Outcome) -> Fault {
             local(message, "envelope", &json!({ "rule": violation.rule.id(), "at": violation.at }))
         }
         Outcome::Refused(refusal) => {
-            local(format!("not sent: {refusal}"), "refused", &json!({ "delivery": name(Delivery::NotSent) }))
+            local(format!("not sent: {refusal}"), "refused", &json!({ "delivery": Delivery::NotSent.name() }))
         }
     }
 }
@@ -97,12 +97,4 @@ fn foreign(mut fault: Fault) -> Fault {
         fault.data = fault.data.and_then(|data| splice(&data, &[Edit::Set(MARKER, b"false")]).ok());
     }
     fault
-}
-
-fn name(delivery: Delivery) -> &'static str {
-    match delivery {
-        Delivery::NotSent => "not_sent",
-        Delivery::Sent => "sent",
-        Delivery::Unknown => "unknown",
-    }
 }
