@@ -24,6 +24,7 @@ use crate::hub::Posted;
 use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
 use crate::legacy;
 use crate::options::{Options, Paths, Replies, Verify};
+use crate::page::{self, Page};
 use crate::post::Exchange;
 use crate::reply::Answer;
 use crate::sessions::Sessions;
@@ -58,6 +59,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) sessions: Sessions<H::Service>,
     pub(crate) streams: Streams,
     pub(crate) sockets: Sockets,
+    pages: Vec<Page>,
 }
 
 impl<H: Host> Shared<H> {
@@ -70,12 +72,13 @@ impl<H: Host> Shared<H> {
 }
 
 /// The transports, by path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Route {
+#[derive(Debug, Clone, Copy)]
+enum Route<'a> {
     Streamable,
     Events,
     Messages,
     Socket,
+    Page(&'a Page),
     Nowhere,
 }
 
@@ -101,6 +104,7 @@ impl<H: Host> Endpoint<H> {
             sessions: Sessions::new(&config.limits),
             streams: Streams::default(),
             sockets: Sockets::default(),
+            pages: options.pages,
             host,
         }))
     }
@@ -139,6 +143,7 @@ impl<H: Host> Endpoint<H> {
             Route::Events => events::open(shared, parts),
             Route::Messages => events::post(shared, parts, body).await,
             Route::Socket => socket::open(shared, parts),
+            Route::Page(page) => page::show(shared, parts, page),
             Route::Nowhere => {
                 // The guard comes first on every route: a page must not even learn what is here.
                 match shared.ingress.allow.check(&parts.uri, &parts.headers) {
@@ -149,7 +154,7 @@ impl<H: Host> Endpoint<H> {
         }
     }
 
-    fn route(&self, path: &str) -> Route {
+    fn route(&self, path: &str) -> Route<'_> {
         let paths = &self.0.paths;
         let is = |at: &Option<Box<str>>| at.as_deref() == Some(path);
         if is(&paths.mcp) {
@@ -161,7 +166,7 @@ impl<H: Host> Endpoint<H> {
         } else if is(&paths.socket) {
             Route::Socket
         } else {
-            Route::Nowhere
+            self.0.pages.iter().find(|page| *page.path == *path).map_or(Route::Nowhere, Route::Page)
         }
     }
 }

@@ -314,7 +314,7 @@ pub(crate) fn guarded<H: Host>(shared: &Shared<H>, parts: &Parts) -> Result<Opti
     Ok(principal)
 }
 
-fn wrong_method(headers: HeaderMap, allowed: &'static str) -> Response<Body> {
+pub(crate) fn wrong_method(headers: HeaderMap, allowed: &'static str) -> Response<Body> {
     let mut response = Answer::on(headers).status(StatusCode::METHOD_NOT_ALLOWED);
     response.headers_mut().insert(http::header::ALLOW, HeaderValue::from_static(allowed));
     response

@@ -8,8 +8,8 @@
 //! * `events` serves the old HTTP+SSE transport: the stream's body drives the session;
 //! * `socket` takes the connection over and drives a WebSocket on a task that the endpoint owns.
 //!
-//! Several endpoints share a port as [`Sites`]. No task is spawned for any other request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or
-//! tower application.
+//! `page` shows what stands beside the protocol. Several endpoints share a port as [`Sites`]. No task is spawned for any other
+//! request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or tower application.
 
 mod body;
 mod endpoint;
@@ -20,6 +20,7 @@ mod lanes;
 mod legacy;
 pub mod listener;
 mod options;
+mod page;
 mod post;
 mod pulse;
 mod reply;
@@ -35,4 +36,5 @@ mod wire;
 pub use body::Body;
 pub use endpoint::{Answering, Census, Endpoint};
 pub use options::{Grant, Options, Paths, Replies, Verify};
+pub use page::{Audience, Leaf, Visitor};
 pub use site::{Site, Sites};

@@ -8,6 +8,8 @@ use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::ingress::{AcceptRule, LegacyServing};
 use cardan_proto::http::origin::Allow;
 
+use crate::page::{Audience, Leaf, Page, Visitor};
+
 /// The paths of an endpoint. A transport without a path is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
@@ -100,6 +102,7 @@ pub struct Options {
     pub(crate) replies: Replies,
     pub(crate) legacy: LegacyServing,
     pub(crate) verify: Option<Arc<dyn Verify>>,
+    pub(crate) pages: Vec<Page>,
 }
 
 impl Options {
@@ -112,6 +115,7 @@ impl Options {
             replies: Replies::default(),
             legacy: LegacyServing::Sessions,
             verify: None,
+            pages: Vec::new(),
         }
     }
 
@@ -142,6 +146,17 @@ impl Options {
     /// Judges bearer tokens, on every route.
     pub fn verify(mut self, verify: impl Verify) -> Self {
         self.verify = Some(Arc::new(verify));
+        self
+    }
+
+    /// A page beside the protocol. It is made anew for everyone who asks, and must not block.
+    pub fn page(
+        mut self,
+        path: &str,
+        audience: Audience,
+        make: impl Fn(Visitor) -> Leaf + Send + Sync + 'static,
+    ) -> Self {
+        self.pages.push(Page { path: path.into(), audience, make: Arc::new(make) });
         self
     }
 }

@@ -20,7 +20,7 @@ use cardan_proto::upkeep::condition::Transition;
 use tokio::sync::{Semaphore, broadcast, watch};
 
 pub use spec::{Credentials, Making, Spec};
-pub use status::{Health, Known, Status};
+pub use status::{Health, Known, Standing, Status};
 pub(crate) use upstream::Visit;
 pub use upstream::{Lease, Unavailable, Upstream};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_proto::era::Revision;
+use cardan_proto::session::state::State;
 use cardan_proto::upkeep::condition::Condition;
 
 /// How one upstream stands.
@@ -63,6 +64,79 @@ impl std::fmt::Display for Health {
     }
 }
 
+impl Status {
+    /// Is it of use to callers now?
+    fn part(&self) -> Part {
+        match self.health {
+            Health::Asleep => Part::Serves,
+            health if health.is_up() => Part::Serves,
+            // What failed before and is tried again has not come back yet.
+            Health::Waiting
+            | Health::Kept(Condition::Session(
+                State::Disconnected | State::Connecting | State::Probing | State::Initializing,
+            )) if self.cause.is_none() => match self.known {
+                Known::Nothing => Part::Starts,
+                // Its tools are listed, and whoever calls one waits for it.
+                Known::Cached(_) | Known::Told => Part::Serves,
+            },
+            _ => Part::Fails,
+        }
+    }
+}
+
+/// Of what use one upstream is to callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Serves,
+    Starts,
+    Fails,
+}
+
+/// How a fleet stands as a whole, for who decides whether to send it calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Every upstream is up, sleeps as it is meant to, or is known and starting.
+    Ready,
+    /// Some are.
+    Degraded,
+    /// None is yet.
+    Starting,
+    /// None is.
+    Down,
+}
+
+impl Standing {
+    /// How these stand together.
+    #[must_use]
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a Status>) -> Self {
+        let parts: Vec<Part> = all.into_iter().map(Status::part).collect();
+        let some = |part| parts.contains(&part);
+        match (some(Part::Serves), some(Part::Starts), some(Part::Fails)) {
+            (true, false, false) => Self::Ready,
+            (true, _, _) => Self::Degraded,
+            (false, true, _) => Self::Starting,
+            (false, false, _) => Self::Down,
+        }
+    }
+
+    /// Is it worth sending calls?
+    #[must_use]
+    pub const fn serves(self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded)
+    }
+
+    /// In one word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Starting => "starting",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// Where what is known of a catalog comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
@@ -72,4 +146,48 @@ pub enum Known {
     Cached(Duration),
     /// From the server itself.
     Told,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(health: Health, cause: Option<&str>, known: Known) -> Status {
+        Status {
+            name: "a".to_owned(),
+            kind: "stdio",
+            health,
+            cause: cause.map(Into::into),
+            since: Duration::ZERO,
+            restarts: 0,
+            revision: None,
+            known,
+            tools: None,
+            in_use: 0,
+        }
+    }
+
+    #[test]
+    fn a_fleet_stands_as_its_servers_do() {
+        let kept = |condition| Health::Kept(condition);
+        let up = status(kept(Condition::READY), Some("lost before"), Known::Told);
+        let asleep = status(Health::Asleep, None, Known::Nothing);
+        let deferred = status(kept(Condition::CONNECTING), None, Known::Cached(Duration::ZERO));
+        let first = status(Health::Waiting, None, Known::Nothing);
+        let again = status(kept(Condition::CONNECTING), Some("exit status: 3"), Known::Told);
+        let suspended = status(kept(Condition::Suspended { until: None }), None, Known::Told);
+        let wrong = status(Health::Misconfigured, Some("no such variable"), Known::Nothing);
+        let ending = status(kept(Condition::CLOSED), None, Known::Told);
+        for (all, standing) in [
+            (vec![&up, &asleep, &deferred], Standing::Ready),
+            (vec![&up, &first], Standing::Degraded),
+            (vec![&up, &wrong], Standing::Degraded),
+            (vec![&asleep, &again], Standing::Degraded),
+            (vec![&first, &wrong], Standing::Starting),
+            (vec![&again, &suspended, &wrong, &ending], Standing::Down),
+            (vec![], Standing::Down),
+        ] {
+            assert_eq!(Standing::of(all.iter().copied()), standing, "{all:?}");
+        }
+    }
 }

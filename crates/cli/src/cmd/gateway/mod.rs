@@ -1,5 +1,6 @@
 //! `cardan serve --config FILE`, `cardan serve --all`: all configured servers as one.
 
+mod health;
 mod keys;
 mod pins;
 mod told;
@@ -135,12 +136,9 @@ impl Gateway {
             Place::Port(door) => {
                 self.lock.closed(door.address)?;
                 let alone = front.clone();
-                let sites = Sites::new(
-                    front.clone(),
-                    Options::new(door.allow).verify(self.lock.verify()),
-                    FOLDER,
-                    move |name| alone.alone(name),
-                );
+                let options = Options::new(door.allow).verify(self.lock.verify());
+                let options = health::pages(options, front.fleet().clone());
+                let sites = Sites::new(front.clone(), options, FOLDER, move |name| alone.alone(name));
                 let served = Served::All(self.shown(&sites));
                 tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
                 self.told.collisions();

@@ -18,7 +18,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// All servers, in their configured order.
-    pub(super) fn all(fleet: &Fleet) -> Vec<Self> {
+    pub(crate) fn all(fleet: &Fleet) -> Vec<Self> {
         fleet.upstreams().iter().map(|upstream| Self::of(upstream)).collect()
     }
 
@@ -39,6 +39,17 @@ impl Row {
     /// Up, or asleep as it is meant to be.
     pub(super) fn is_fine(&self) -> bool {
         self.status.health.is_up() || self.status.health == Health::Asleep
+    }
+
+    /// The same for those who may not know all names: only how many tools there are.
+    pub(crate) fn health(&self) -> Value {
+        let mut row = self.json();
+        row["tools"] = json!(self.tools.as_ref().map(Vec::len));
+        row
+    }
+
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
     }
 
     pub(super) fn json(&self) -> Value {

@@ -1,0 +1,44 @@
+//! How a gateway stands, for those who watch over it: `/healthz` and `/readyz`.
+//!
+//! Nothing is asked of a server for it: what is told is what is known at this moment. Strangers learn the word and
+//! nothing else.
+
+use cardan_endpoint::{Audience, Leaf, Options, Visitor};
+use cardan_gateway::fleet::{Fleet, Standing};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::cmd::servers::row::Row;
+use crate::output::json_line;
+
+/// Adds the pages.
+pub(super) fn pages(options: Options, fleet: Fleet) -> Options {
+    options
+        .page("/healthz", Audience::Everyone, alive)
+        .page("/readyz", Audience::Everyone, move |visitor| ready(visitor, &fleet))
+}
+
+/// The process serves, or nobody would answer.
+fn alive(visitor: Visitor) -> Leaf {
+    let mut said = json!({ "status": "ok" });
+    if visitor == Visitor::Known {
+        said["version"] = json!(env!("CARGO_PKG_VERSION"));
+    }
+    leaf(StatusCode::OK, &said)
+}
+
+/// Is it worth sending calls here?
+fn ready(visitor: Visitor, fleet: &Fleet) -> Leaf {
+    let rows = Row::all(fleet);
+    let standing = Standing::of(rows.iter().map(Row::status));
+    let mut said = json!({ "status": standing.word() });
+    if visitor == Visitor::Known {
+        said["servers"] = rows.iter().map(Row::health).collect();
+    }
+    leaf(if standing.serves() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &said)
+}
+
+fn leaf(status: StatusCode, said: &Value) -> Leaf {
+    let text = json_line(&said.to_string()).into_owned() + "\n";
+    Leaf { status, content_type: "application/json", text }
+}

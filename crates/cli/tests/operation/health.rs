@@ -1,0 +1,103 @@
+//! `/healthz` and `/readyz` tell the truth, to those who may know it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::common::{CARDAN, Fifo, signal_pid};
+use crate::rig::{SICK, World, demo};
+
+fn server<'a>(said: &'a Value, name: &str) -> &'a Value {
+    said["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap()
+}
+
+/// Each server is told of; those that are sick make the whole degraded, not useless.
+#[test]
+fn a_gateway_says_how_each_server_stands() {
+    let wrong =
+        "[servers.wrong]\nurl = \"http://127.0.0.1:1/mcp\"\nheaders = { X = \"${NO_SUCH_VARIABLE_HERE}\" }\n";
+    let world = World::new("each", &[&demo("alpha"), SICK, wrong].concat());
+    let gateway = world.serve(&[]);
+    let alive = gateway.get("/healthz", &[]);
+    assert_eq!((alive.status, &alive.json()["status"]), (200, &json!("ok")));
+    assert!(alive.json()["version"].is_string(), "{alive:?}");
+    assert!(alive.head.contains("content-type: application/json"), "{alive:?}");
+    assert!(alive.head.contains("cache-control: no-store"), "{alive:?}");
+
+    let said = gateway.stands("degraded");
+    assert_eq!(gateway.get("/readyz", &[]).status, 200);
+    let alpha = server(&said, "alpha");
+    assert_eq!((&alpha["state"], &alpha["up"], &alpha["tools"]), (&json!("ready"), &json!(true), &json!(18)));
+    assert!(alpha["since_ms"].is_u64() && alpha["restarts"] == 0, "{alpha}");
+    let sick = server(&said, "sick");
+    assert!(sick["up"] == false && sick["tools"].is_null(), "{sick}");
+    assert!(server(&said, "wrong")["cause"].as_str().unwrap().contains("NO_SUCH_VARIABLE_HERE"), "{said}");
+
+    let head = gateway.ask("HEAD", "/healthz", &[]);
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    let posted = gateway.ask("POST", "/readyz", &[]);
+    assert_eq!(posted.status, 405);
+    assert!(posted.head.contains("allow: get, head"), "{posted:?}");
+    assert_eq!(gateway.get("/readyz/", &[]).status, 404);
+}
+
+/// Where no server is of use, no calls should come.
+#[test]
+fn a_gateway_without_servers_is_not_ready() {
+    let world = World::new("none", SICK);
+    let gateway = world.serve(&[]);
+    let said = gateway.stands("down");
+    assert!(server(&said, "sick")["cause"].as_str().unwrap().contains("exit status: 3"), "{said}");
+    assert_eq!(gateway.get("/readyz", &[]).status, 503);
+    assert_eq!(gateway.get("/healthz", &[]).status, 200);
+}
+
+/// T16, INT-5: strangers learn the word and no name; a page of another origin learns nothing at all.
+#[test]
+fn t16_strangers_learn_no_names() {
+    let keys = "[[gateway.keys]]\nname = 'ada'\nenv = 'ADA_TOKEN'\n";
+    let world = World::new("keys", &[&demo("alpha"), keys].concat());
+    let config = world.config();
+    let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
+    command.env("ADA_TOKEN", "ada-0123456789abcdef");
+    let gateway = crate::rig::Running::of(command);
+    gateway.stands("ready");
+    assert_eq!(gateway.get("/healthz", &[]).body, "{\"status\":\"ok\"}\n");
+    assert_eq!(gateway.get("/readyz", &[]).body, "{\"status\":\"ready\"}\n");
+    let ada = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdef"]);
+    assert_eq!((ada.status, &server(&ada.json(), "alpha")["up"]), (200, &json!(true)));
+    let wrong = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdee"]);
+    assert_eq!((wrong.status, wrong.body.as_str()), (401, ""));
+    assert!(wrong.head.contains("www-authenticate: bearer"), "{wrong:?}");
+    for foreign in ["Host: evil.example", "Origin: https://evil.example"] {
+        let refused = gateway.get("/readyz", &[foreign, "Authorization: Bearer ada-0123456789abcdef"]);
+        assert_eq!(refused.status, 403, "{foreign}");
+        assert!(!refused.body.contains("alpha"), "{refused:?}");
+    }
+}
+
+/// S0-79: a server that dies is told of as soon as it is known to be dead, with its cause, and again when it is back.
+#[test]
+fn s0_79_a_dead_server_is_told_at_once() {
+    let world = World::new("dead", "");
+    let (pids, broken) = (Fifo::new(&world.0, "pids"), world.0.file("broken"));
+    let line = format!("[ -e {broken} ] && exit 3; echo $$ > {}; exec {CARDAN} demo", pids.path);
+    fs::write(world.config(), format!("[servers.alpha]\ncommand = \"sh\"\nargs = [\"-c\", \"{line}\"]\n"))
+        .unwrap();
+    let gateway = world.serve(&[]);
+    gateway.stands("ready");
+    fs::write(&broken, "").unwrap();
+    signal_pid(pids.line().parse().unwrap(), "KILL");
+    gateway.hears("alpha: reconnecting");
+    let got = gateway.get("/readyz", &[]);
+    assert_eq!((got.status, &got.json()["status"]), (503, &json!("down")));
+    let alpha = server(&got.json(), "alpha").clone();
+    assert!(
+        alpha["up"] == false && alpha["cause"].as_str().unwrap().contains("server's process ended"),
+        "{alpha}"
+    );
+    assert_eq!(alpha["tools"], 18, "what it offers is known all the time");
+    assert_eq!(gateway.get("/healthz", &[]).status, 200);
+    fs::remove_file(&broken).unwrap();
+    assert_eq!(server(&gateway.stands("ready"), "alpha")["restarts"], 1);
+}

@@ -1,0 +1,8 @@
+//! A gateway in operation: what watchers are told, how it ends, what it counts. Real processes on every side.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod health;
+mod rig;
