@@ -244,7 +244,8 @@ and /ws, and each alone at /servers/NAME/mcp, /servers/NAME/sse and /servers/NAM
 [gateway] in cardan.toml says otherwise. Servers may be of any transport and any revision, as may clients. The
 configuration's files are followed: a change touches the servers that changed and no others.
 
-It ends on SIGTERM or SIGINT, when what runs is done; with --stdio also when stdin ends.
+It ends on SIGTERM or SIGINT, when what runs is done or --grace is over; with --stdio also when stdin ends. A second signal ends
+it at once.
 
 Examples:
   cardan serve
@@ -277,8 +278,8 @@ pub(crate) struct ServeArgs {
 #[command(
     override_usage = "cardan bridge [OPTIONS] -- <COMMAND>...\n       cardan bridge [OPTIONS] <SERVER>",
     after_help = "\
-Clients of every revision can use the server, whichever revision it speaks. Over HTTP it ends on SIGTERM or SIGINT;
-with --stdio also when stdin ends.
+Clients of every revision can use the server, whichever revision it speaks. It ends on SIGTERM or SIGINT, when what runs
+is done or --grace is over; with --stdio also when stdin ends. A second signal ends it at once.
 
 Examples:
   cardan bridge -- npx -y @modelcontextprotocol/server-everything
@@ -329,6 +330,9 @@ pub(crate) struct Listening {
     /// Longest silence on a stream before a sign of life; less than a proxy in front of us bears [default: 15]
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub(crate) keep_alive: Option<Duration>,
+    /// How long what runs may go on when we are asked to stop [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) grace: Option<Duration>,
 }
 
 /// How to talk, and how to tell.

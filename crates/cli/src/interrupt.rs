@@ -41,6 +41,14 @@ impl Interrupts {
         self.nth(2).await;
     }
 
+    /// Does something that comes to its end after the first; nothing: there was a second, and it was left alone.
+    pub(crate) async fn unless_twice<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.second() => None,
+        }
+    }
+
     /// Waits for one more than there were.
     pub(crate) async fn another(&self) {
         let so_far = *self.count.borrow();

@@ -18,7 +18,6 @@ mod interrupt;
 mod named;
 mod output;
 mod schema;
-mod stop;
 mod target;
 mod terminal;
 mod watch;

@@ -1,9 +1,11 @@
 //! The table `[gateway]` of `cardan.toml`: how many servers are shown as one.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::keys::Unit;
 use crate::problem::{Problem, Scene, choice};
-use crate::read::unknown_key;
+use crate::read::{time, unknown_key};
 use crate::token::{self, Key};
 use crate::tree::Node;
 
@@ -20,6 +22,8 @@ pub struct Gateway {
     pub keys: Option<Vec<Key>>,
     /// The file where calls are written down.
     pub audit: Option<PathBuf>,
+    /// How long what runs may go on when the gateway is asked to stop.
+    pub grace: Option<Duration>,
 }
 
 /// What becomes of a tool that has changed since it was first seen.
@@ -44,7 +48,7 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 5] = ["naming", "separator", "pin", "keys", "audit"];
+const KEYS: [&str; 6] = ["naming", "separator", "pin", "keys", "audit", "grace"];
 const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
@@ -59,6 +63,7 @@ impl Gateway {
             pin: self.pin.or(other.pin),
             keys: self.keys.or_else(|| other.keys.clone()),
             audit: self.audit.or_else(|| other.audit.clone()),
+            grace: self.grace.or(other.grace),
         }
     }
 
@@ -100,6 +105,10 @@ impl Gateway {
                     gateway.audit = Some(folder.join(path));
                 }
                 ("audit", _) => problems.push(wrong("the path of a file is expected".to_owned())),
+                ("grace", _) => match time(scene, &entry.key, &entry.node, Unit::Any) {
+                    Ok(grace) => gateway.grace = Some(grace),
+                    Err(problem) => problems.push(problem),
+                },
                 ("keys", _) => {
                     let (keys, wrong) = token::read(scene, &entry.node);
                     gateway.keys = Some(keys);
@@ -128,7 +137,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_and_slips_are_found() {
-        let said = file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\n");
+        let said =
+            file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\ngrace = \"2m\"\n");
         assert_eq!(said.problems, []);
         let wanted = Gateway {
             naming: Some(Naming::Priority),
@@ -136,6 +146,7 @@ mod tests {
             pin: Some(Pin::Off),
             keys: None,
             audit: None,
+            grace: Some(Duration::from_secs(120)),
         };
         assert_eq!(said.gateway, wanted);
         for (text, told) in [
@@ -147,6 +158,7 @@ mod tests {
             ("[gateway]\nseperator = \"_\"\n", "did you mean `separator`?"),
             ("[gateway]\npin = \"on\"\n", "`pin`: this is none of warn, block or off"),
             ("[gateway]\naudit = 1\n", "`audit`: the path of a file is expected"),
+            ("[gateway]\ngrace = \"soon\"\n", "`grace`: this is not a time"),
             ("gateway = 1\n", "not a table"),
         ] {
             let problems = file(text).problems;
@@ -163,6 +175,7 @@ mod tests {
             pin: Some(Pin::Warn),
             keys: Some(Vec::new()),
             audit: Some("audit.jsonl".into()),
+            grace: Some(Duration::ZERO),
         };
         let both = Gateway { naming: Some(Naming::Never), ..far.clone() };
         assert_eq!(near.or(&far), both);

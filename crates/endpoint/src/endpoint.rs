@@ -19,6 +19,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use crate::body::Body;
+use crate::door::{CLOSING, Door, Doorway};
 use crate::events::{self, Streams};
 use crate::hub::Posted;
 use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
@@ -59,6 +60,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) sessions: Sessions<H::Service>,
     pub(crate) streams: Streams,
     pub(crate) sockets: Sockets,
+    pub(crate) doorway: Doorway,
     pages: Vec<Page>,
 }
 
@@ -104,6 +106,7 @@ impl<H: Host> Endpoint<H> {
             sessions: Sessions::new(&config.limits),
             streams: Streams::default(),
             sockets: Sockets::default(),
+            doorway: Doorway::default(),
             pages: options.pages,
             host,
         }))
@@ -122,13 +125,23 @@ impl<H: Host> Endpoint<H> {
         Census { sessions, lanes, streams: self.0.streams.len(), sockets: self.0.sockets.len() }
     }
 
-    /// Closes: WebSockets are taken no more, what runs is finished, within the limit's time. Whoever serves the
-    /// endpoint by another listener than ours calls it at the end.
+    /// Closes: no new session, stream or call is taken, what runs is finished, within the limit's time; what is not is
+    /// answered as lost. Whoever serves the endpoint by another listener than ours calls it at the end.
     pub async fn close(&self, reason: &'static str) {
         let limits = &self.0.host.config(None).limits;
-        self.0.sockets.shut();
-        self.0.host.close(reason);
+        self.shut(reason);
         self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout).await;
+    }
+
+    /// Takes nothing new, and tells all who are here.
+    pub(crate) fn shut(&self, reason: &'static str) {
+        self.0.sockets.shut();
+        self.0.doorway.close(reason);
+        self.0.host.close(reason);
+    }
+
+    pub(crate) fn door(&self) -> Door {
+        self.0.doorway.door()
     }
 
     /// Answers one request.
@@ -199,7 +212,7 @@ where
     match post(shared, parts.headers, &body, shared.replies.choose(accepts), principal) {
         Posting::Answered(response) => response,
         Posting::Legacy(posted, answer, accepts) => legacy::reply(posted, answer, accepts, limits).await,
-        Posting::Modern(exchange, answer, accepts) => exchange.answer(answer, accepts).await,
+        Posting::Modern(exchange, answer, accepts) => exchange.answer(answer, accepts, &shared.doorway).await,
         Posting::Note(exchange, answer) => {
             exchange.note().await;
             answer.status(StatusCode::ACCEPTED)
@@ -256,6 +269,9 @@ fn modern<H: Host>(
             return Posting::Note(exchange, Answer::on(headers));
         }
     };
+    if shared.doorway.door() == Door::Closing {
+        return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
+    }
     if let Err(refusal) = agreed(call, &headers, shared) {
         let id = Some(call.id.clone());
         let unsupported = |requested: &str| unsupported(requested, shared.host.config(None));

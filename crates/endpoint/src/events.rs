@@ -20,6 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::body::{self, Body};
+use crate::door::{CLOSING, Door};
 use crate::endpoint::Shared;
 use crate::ingress::{authorized, read_body};
 use crate::pulse::{Pulse, beat};
@@ -216,6 +217,9 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     if let Accepts { event_stream: false, .. } = headers::accepts(&parts.headers) {
         let why = "accept must admit text/event-stream";
         return Answer::on(parts.headers).bad(StatusCode::NOT_ACCEPTABLE, why);
+    }
+    if shared.doorway.door() == Door::Closing {
+        return Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING);
     }
     let limits = &shared.host.config(None).limits;
     let named = single_text(&X_CLIENT_ID, &parts.headers);

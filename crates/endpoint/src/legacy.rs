@@ -14,6 +14,7 @@ use cardan_runtime::service::Host;
 use http::{HeaderMap, Response, StatusCode};
 
 use crate::body::Body;
+use crate::door::{CLOSING, Door};
 use crate::endpoint::{Posting, Shared};
 use crate::hub::{Hub, NotTaken, Posted};
 use crate::ingress::legacy_version;
@@ -30,6 +31,10 @@ pub(crate) fn post<H: Host>(
     accepts: Accepts,
     principal: Option<Arc<str>>,
 ) -> Posting<H::Service> {
+    // Notes and replies are let in: calls that run may wait for them.
+    if wants_reply(&decoded) && shared.doorway.door() == Door::Closing {
+        return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
+    }
     if is_initialize(&decoded) {
         return open(shared, Answer::on(headers), decoded, accepts, principal);
     }

@@ -12,6 +12,7 @@
 //! request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or tower application.
 
 mod body;
+mod door;
 mod endpoint;
 mod events;
 mod hub;
@@ -34,7 +35,8 @@ mod watch;
 mod wire;
 
 pub use body::Body;
+pub use door::Door;
 pub use endpoint::{Answering, Census, Endpoint};
 pub use options::{Grant, Options, Paths, Replies, Verify};
-pub use page::{Audience, Leaf, Visitor};
+pub use page::{Audience, Leaf, Visit, Visitor};
 pub use site::{Site, Sites};

@@ -51,7 +51,8 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time.
+    /// Serves until `stop` is done, then drains: what runs is finished, within the limit's time. Whoever comes meanwhile is
+    /// told so by the site.
     pub async fn serve<S: Site>(self, site: S, stop: impl Future<Output = ()>) {
         let limits = site.limits();
         let server = Server::new(&limits);
@@ -79,12 +80,35 @@ impl Listener {
                 drop(permit);
             });
         }
-        drop(self.socket);
         drop((stopping, told));
         let drained = async { while connections.join_next().await.is_some() {} };
-        let drained = tokio::time::timeout(limits.drain_timeout, drained);
-        let (_, ()) = tokio::join!(drained, site.close("the server is shutting down"));
+        // Calls that are given up at the end of their time are still answered.
+        let drained = tokio::time::timeout(limits.drain_timeout + limits.farewell_timeout, drained);
+        let ending = async { tokio::join!(drained, site.close("the server is shutting down")) };
+        tokio::select! {
+            // First, so that the site knows before anyone comes.
+            biased;
+            _ = ending => {}
+            () = late(&self.socket, &room, &server, &site) => {}
+        }
+        drop(self.socket);
         connections.shutdown().await;
+    }
+}
+
+/// Serves those who come while others finish, to whom a site says that it is closing. They hold nobody up: when this is dropped,
+/// they are cut off.
+async fn late<S: Site>(socket: &TcpListener, room: &Arc<Semaphore>, server: &Arc<Server>, site: &S) {
+    let (_stay, told) = watch::channel(());
+    let mut connections = JoinSet::new();
+    while let Ok(permit) = Arc::clone(room).acquire_owned().await {
+        let stream = accept(socket).await;
+        while connections.try_join_next().is_some() {}
+        let (server, site, told) = (Arc::clone(server), site.clone(), told.clone());
+        connections.spawn(async move {
+            server.serve(stream, site, told).await;
+            drop(permit);
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::ingress::{AcceptRule, LegacyServing};
 use cardan_proto::http::origin::Allow;
 
-use crate::page::{Audience, Leaf, Page, Visitor};
+use crate::page::{Audience, Leaf, Page, Visit};
 
 /// The paths of an endpoint. A transport without a path is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Options {
         mut self,
         path: &str,
         audience: Audience,
-        make: impl Fn(Visitor) -> Leaf + Send + Sync + 'static,
+        make: impl Fn(Visit) -> Leaf + Send + Sync + 'static,
     ) -> Self {
         self.pages.push(Page { path: path.into(), audience, make: Arc::new(make) });
         self

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use crate::body::Body;
+use crate::door::Door;
 use crate::endpoint::Shared;
 use crate::events::wrong_method;
 use crate::ingress::authorized;
@@ -34,6 +35,15 @@ pub enum Visitor {
     Stranger,
 }
 
+/// Someone asks for a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// Who.
+    pub visitor: Visitor,
+    /// Whether new work is taken at that moment.
+    pub door: Door,
+}
+
 /// What a page says now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
@@ -50,7 +60,7 @@ pub struct Leaf {
 pub(crate) struct Page {
     pub(crate) path: Box<str>,
     pub(crate) audience: Audience,
-    pub(crate) make: Arc<dyn Fn(Visitor) -> Leaf + Send + Sync>,
+    pub(crate) make: Arc<dyn Fn(Visit) -> Leaf + Send + Sync>,
 }
 
 impl fmt::Debug for Page {
@@ -68,7 +78,7 @@ pub(crate) fn show<H: Host>(shared: &Shared<H>, parts: Parts, page: &Page) -> Re
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return wrong_method(parts.headers, "GET, HEAD");
     }
-    let leaf = (page.make)(visitor);
+    let leaf = (page.make)(Visit { visitor, door: shared.doorway.door() });
     let mut response = Answer::on(parts.headers).status(leaf.status);
     *response.body_mut() = Body::full(Bytes::from(leaf.text));
     let headers: &mut HeaderMap = response.headers_mut();

@@ -19,10 +19,12 @@ use cardan_proto::method::Method;
 use cardan_proto::session::event::{Abilities, Cancel, Cause, Departed, LaneId, Outgoing, Pushes};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
+use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Host, Service};
 use http::{Response, StatusCode};
 
 use crate::body::{self, Body};
+use crate::door::Doorway;
 use crate::pulse::{Pulse, beat};
 use crate::reply::Answer;
 use crate::wire::{Wire, is_reply};
@@ -128,6 +130,8 @@ fn status_of(message: &Outgoing) -> StatusCode {
 pub(crate) struct Exchange<S: Service> {
     driver: Box<Driver<PostLink, S>>,
     pulse: Pulse,
+    /// Until somebody else tells it of the end.
+    peer: Option<Peer>,
 }
 
 impl<S: Service> Exchange<S> {
@@ -140,10 +144,15 @@ impl<S: Service> Exchange<S> {
         let listens = matches!(&decoded, Decoded::One(Ok(Envelope::Call(call)), _) if call.method == Method::SubscriptionsListen);
         let config = host.config(principal);
         let (driver, peer) = Driver::new(PostLink::new(decoded), service, Arc::clone(config));
-        if listens {
-            host.joined(peer, principal);
-        }
-        Self { driver: Box::new(driver), pulse: Pulse::new(config.limits.keep_alive_interval) }
+        let pulse = Pulse::new(config.limits.keep_alive_interval);
+        let peer = match listens {
+            true => {
+                host.joined(peer, principal);
+                None
+            }
+            false => Some(peer),
+        };
+        Self { driver: Box::new(driver), pulse, peer }
     }
 
     /// Lets a note take effect.
@@ -156,8 +165,23 @@ impl<S: Service> Exchange<S> {
     }
 
     /// The answer to a call, in a form that the client accepts.
-    pub(crate) async fn answer(mut self, answer: Answer, accepts: Accepts) -> Response<Body> {
-        let form = std::future::poll_fn(|cx| self.poll_form(accepts, cx)).await;
+    pub(crate) async fn answer(
+        mut self,
+        answer: Answer,
+        accepts: Accepts,
+        doorway: &Doorway,
+    ) -> Response<Body> {
+        let form = std::future::poll_fn(|cx| {
+            let form = self.poll_form(accepts, cx);
+            // Whoever has more to say may be asked to come to an end.
+            if matches!(form, Poll::Pending | Poll::Ready(Form::Events))
+                && let Some(peer) = self.peer.take()
+            {
+                doorway.joined(peer);
+            }
+            form
+        })
+        .await;
         match form {
             Form::Json(message) => answer.json(message.status, message.wire.into_body()),
             Form::Nothing => answer.status(StatusCode::ACCEPTED),

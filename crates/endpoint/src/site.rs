@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::Service;
 
 use crate::body::Body;
+use crate::door::{CLOSING, Door};
 use crate::endpoint::{Answering, Endpoint};
 use crate::options::Options;
 
@@ -86,6 +87,9 @@ impl<H: Host> Sites<H> {
                 let paths = inner.options.paths.below(&[inner.folder, segment].concat());
                 Endpoint::new(host, inner.options.clone().paths(paths))
             });
+            if inner.whole.door() == Door::Closing {
+                part.shut(CLOSING);
+            }
             Some(part.clone())
         };
         part().unwrap_or_else(|| inner.whole.clone())

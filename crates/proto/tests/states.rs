@@ -229,10 +229,16 @@ fn a_leaving_server_drains() {
 
     let mut stuck = Bench::server();
     stuck.feed(modern(1, "tools/call", json!({"name": "slow"})));
+    let key = stuck.called().key;
     stuck.close("restart");
     stuck.wait(Limits::DEFAULT.drain_timeout - Duration::from_millis(1));
     assert_eq!(stuck.closed, None);
+    assert_eq!(stuck.sent(), NOTHING);
     stuck.wait(Duration::from_millis(1));
+    // F24: it is told, once, and its handler is stopped.
+    let lost = stuck.one();
+    assert_eq!((&lost["id"], &lost["error"]["data"]["outcome"]), (&json!(1), &json!("lost")));
+    assert_eq!(stuck.withdrawn()[0].0, key);
     assert_eq!(stuck.closed, Some(Cause::ClosedByUs("restart".into())));
     assert_eq!(stuck.session.in_flight(), (0, 0));
 }

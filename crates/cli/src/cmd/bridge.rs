@@ -7,6 +7,7 @@ use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::GRACE;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket;
@@ -17,8 +18,8 @@ use crate::cmd::greeting::{Served, greeting};
 use crate::cmd::serve;
 use crate::connect::Door;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::output::{clean, tell};
-use crate::stop::Stop;
 use crate::target::Target;
 use crate::watch::Loudness;
 
@@ -30,7 +31,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let BridgeArgs { words, stdio, verbose, era, sessions, listening, server } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
-    let mut stop = Stop::watch()?;
+    let stop = Interrupts::watch()?;
     let (mut making, options) = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
     // What is configured for a name holds unless the command line says otherwise.
     if era != EraName::Auto {
@@ -43,34 +44,36 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let isolation = sessions.map_or(options.isolation, Into::into);
     let options = relay::Options { behind, isolation, ..options };
     if stdio {
-        let Some(relay) = meet(making, options, &mut stop).await? else { return Ok(()) };
-        let served = pipes::serve(
-            &Limits::DEFAULT,
-            HINT,
-            &mut stop,
-            |link| relay.serve(link),
-            || relay.close("asked to stop"),
-        )
-        .await;
-        relay.end("the client has left").await;
-        return served;
+        let limits = Limits { drain_timeout: listening.grace.unwrap_or(GRACE), ..Limits::DEFAULT };
+        let options = relay::Options { limits: limits.clone(), ..options };
+        let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
+        let close = || relay.close("asked to stop");
+        let serving = async {
+            let served = pipes::serve(&limits, HINT, &stop, |link| relay.serve(link), close).await;
+            relay.end("the client has left").await;
+            served
+        };
+        return stop.unless_twice(serving).await.unwrap_or(Ok(()));
     }
     // What is wrong with the port is told before anything is started.
     let door = serve::Door::open(&listening).await?;
     let options = relay::Options { limits: door.limits.clone(), ..options };
-    let Some(relay) = meet(making, options, &mut stop).await? else { return Ok(()) };
+    let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
     let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
     tell(&greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening));
-    door.listener.serve(endpoint, stop.wait()).await;
-    relay.end("asked to stop").await;
+    let serving = async {
+        door.listener.serve(endpoint, stop.first()).await;
+        relay.end("asked to stop").await;
+    };
+    stop.unless_twice(serving).await;
     Ok(())
 }
 
 /// Meets the server; nothing: we were asked to stop before.
-async fn meet(making: Making, options: relay::Options, stop: &mut Stop) -> Result<Option<Relay>, Failure> {
+async fn meet(making: Making, options: relay::Options, stop: &Interrupts) -> Result<Option<Relay>, Failure> {
     tokio::select! {
         met = Relay::start(making, options) => Ok(Some(met?)),
-        () = stop.wait() => Ok(None),
+        () = stop.first() => Ok(None),
     }
 }
 

@@ -9,8 +9,8 @@ use super::pipes;
 use crate::args::DemoArgs;
 use crate::demo;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::output::tell;
-use crate::stop::Stop;
 
 /// For someone who starts the server by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -21,7 +21,7 @@ clients start this command themselves, so rather try:
 
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
     let server = demo::server(Limits::DEFAULT);
-    let mut stop = Stop::watch()?;
+    let stop = Interrupts::watch()?;
     let listener = match (args.unix, args.tcp) {
         (Some(path), _) => {
             let listener = Listener::bind_unix(&path).await.map_err(unserved)?;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
             return pipes::serve(
                 server.limits(),
                 HINT,
-                &mut stop,
+                &stop,
                 |link| server.serve(link),
                 || server.close("asked to stop"),
             )
@@ -48,14 +48,14 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Failure> {
         let server = server.clone();
         async move { server.serve(link).await }
     };
-    over_sockets(&listener, server.limits(), &mut stop, serve, || server.close("asked to stop")).await
+    over_sockets(&listener, server.limits(), &stop, serve, || server.close("asked to stop")).await
 }
 
 /// Serves every link that comes until a signal comes; then what runs may still finish.
 pub(super) async fn over_sockets<F: Future<Output = Cause> + Send + 'static>(
     listener: &Listener,
     limits: &Limits,
-    stop: &mut Stop,
+    stop: &Interrupts,
     serve: impl Fn(SocketLink) -> F,
     close: impl FnOnce(),
 ) -> Result<(), Failure> {
@@ -66,13 +66,13 @@ pub(super) async fn over_sockets<F: Future<Output = Cause> + Send + 'static>(
                 links.spawn(serve(link.map_err(unserved)?));
             }
             Some(_) = links.join_next() => {}
-            () = stop.wait() => break,
+            () = stop.first() => break,
         }
     }
     close();
     tokio::select! {
         () = async { while links.join_next().await.is_some() {} } => {}
-        () = stop.wait() => {}
+        () = stop.second() => {}
     }
     Ok(())
 }

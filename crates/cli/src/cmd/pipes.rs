@@ -8,15 +8,15 @@ use cardan_transport::stdio::{self, StdioLink};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::output::tell;
-use crate::stop::Stop;
 
 /// Serves until stdin ends or a signal comes; then what runs may still finish. `hint` is for someone who started
 /// us by hand.
 pub(super) async fn serve<F: Future<Output = Cause>>(
     limits: &Limits,
     hint: &str,
-    stop: &mut Stop,
+    stop: &Interrupts,
     serve: impl FnOnce(StdioLink) -> F,
     close: impl FnOnce(),
 ) -> Result<(), Failure> {
@@ -28,12 +28,12 @@ pub(super) async fn serve<F: Future<Output = Cause>>(
     let mut serving = std::pin::pin!(serve(link));
     let cause = tokio::select! {
         cause = &mut serving => cause,
-        () = stop.wait() => {
+        () = stop.first() => {
             close();
             tokio::select! {
                 cause = &mut serving => cause,
                 // Asked twice: what runs is left alone.
-                () = stop.wait() => return Ok(()),
+                () = stop.second() => return Ok(()),
             }
         }
     };

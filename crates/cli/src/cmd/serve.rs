@@ -7,6 +7,7 @@ use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options};
 use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::GRACE;
 use cardan_tls::Identity;
 
 use crate::access::unusable;
@@ -15,8 +16,8 @@ use crate::cmd::gateway;
 use crate::cmd::greeting::{Served, greeting};
 use crate::demo;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::output::tell;
-use crate::stop::Stop;
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     if args.all || args.config.is_some() {
@@ -26,11 +27,11 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--stdio and --unix are for configured servers")
             .next("add --all or --config FILE; for the demo server there is `cardan demo`"));
     }
-    let mut stop = Stop::watch()?;
+    let stop = Interrupts::watch()?;
     let door = Door::open(&args.listening).await?;
     let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow));
     tell(&greeting(&Served::Demo, door.address, door.identity.as_ref(), &args.listening));
-    door.listener.serve(endpoint, stop.wait()).await;
+    stop.unless_twice(door.listener.serve(endpoint, stop.first())).await;
     Ok(())
 }
 
@@ -55,7 +56,8 @@ impl Door {
         let allow = Allow::bound(address.ip(), Ports::Any, &args.hosts, &args.origins)
             .map_err(|error| Failure::usage(error.to_string()).next("name the host with --allow-host"))?;
         let keep_alive_interval = args.keep_alive.unwrap_or(Limits::DEFAULT.keep_alive_interval);
-        let limits = Limits { keep_alive_interval, ..Limits::DEFAULT };
+        let drain_timeout = args.grace.unwrap_or(GRACE);
+        let limits = Limits { keep_alive_interval, drain_timeout, ..Limits::DEFAULT };
         Ok(Self { listener, address, identity, allow, limits })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::common::{CARDAN, Scratch};
+use crate::common::{CARDAN, Scratch, signal};
 
 /// Far longer than anything here takes; a hang fails instead of lasting.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -79,6 +79,13 @@ impl Running {
         self.ask("GET", path, headers)
     }
 
+    /// A connection, with a POST to `path` on it.
+    pub(crate) fn post(&self, path: &str, headers: &[&str], message: &Value) -> Wire {
+        let mut wire = Wire::open(&self.address);
+        wire.post(path, headers, message);
+        wire
+    }
+
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Got {
         Wire::open(&self.address).ask(method, path, headers, "")
     }
@@ -91,6 +98,15 @@ impl Running {
                 return said;
             }
         }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ends(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 }
 
@@ -124,14 +140,38 @@ impl Wire {
         self.0.write_all(head.as_bytes()).unwrap();
     }
 
+    /// Posts a message.
+    pub(crate) fn post(&mut self, path: &str, headers: &[&str], message: &Value) {
+        let json = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+        self.send("POST", path, &[&json, headers].concat(), &message.to_string());
+    }
+
+    /// Reads until this has come.
+    #[track_caller]
+    pub(crate) fn until(&mut self, what: &str) -> String {
+        let mut text = String::new();
+        while !text.contains(what) {
+            let mut some = [0; 4096];
+            let read = self.0.read(&mut some).unwrap();
+            assert_ne!(read, 0, "{what:?} never came: {text}");
+            text += std::str::from_utf8(&some[..read]).unwrap();
+        }
+        text
+    }
+
     /// All that comes.
-    pub(crate) fn answer(mut self) -> Got {
+    pub(crate) fn rest(mut self) -> String {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8(bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// The same, as an answer.
+    pub(crate) fn answer(self) -> Got {
+        let text = self.rest();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Got { status, head: head.to_lowercase(), body: body.to_owned() }
+        Got { status, head: head.to_lowercase(), spelled: head.to_owned(), body: body.to_owned() }
     }
 
     fn ask(mut self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
@@ -146,6 +186,8 @@ pub(crate) struct Got {
     pub(crate) status: u16,
     /// In small letters.
     pub(crate) head: String,
+    /// The head as it came.
+    pub(crate) spelled: String,
     pub(crate) body: String,
 }
 

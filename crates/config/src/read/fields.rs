@@ -104,8 +104,8 @@ pub(super) fn named<T: Copy>(
     })
 }
 
-/// A time.
-pub(super) fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
+/// A time, in the unit of its file or as it says.
+pub(crate) fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
     let wrong = || {
         let wanted = match unit {
             Unit::Any => "a number of seconds, or a number with ms, s, m or h: 500ms, 10s, 2m, 1h",

@@ -20,7 +20,7 @@ use crate::tool::{Format, OF_PROJECTS, Tool};
 use crate::tree::{Entry, Malformed, Node, Value};
 use crate::{json, keys, toml, tree};
 
-pub(crate) use fields::DIALECTS;
+pub(crate) use fields::{DIALECTS, time};
 pub(crate) use server::{ERAS, read_entry};
 
 /// A file that was read. Printing it shows no value.

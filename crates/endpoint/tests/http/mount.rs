@@ -154,7 +154,7 @@ async fn http2_is_drained() {
     let held = tokio::spawn(sender.send_request(request(&uri, &modern_tool(1, "hold", json!({})))));
     rig.signals.expect(Step::Entered).await;
     rig.stopping();
-    while tokio::net::TcpStream::connect(rig.address).await.is_ok() {}
+    rig.refuses().await;
     rig.signals.go.notify_one();
     let response = within(held).await.unwrap().unwrap();
     assert_eq!(said(&json_of(response).await), "held");

@@ -107,7 +107,6 @@ async fn connections_are_bounded() {
 #[tokio::test]
 async fn what_runs_is_finished_before_the_end() {
     let mut rig = Rig::start().await;
-    let address = rig.address;
     let session = rig.open(LEGACY).await;
     let mut push = session.listening().await;
     let mut legacy = session.post(&tool_call(1, "hold", json!({}))).await;
@@ -119,7 +118,8 @@ async fn what_runs_is_finished_before_the_end() {
     rig.signals.expect(Step::Entered).await;
     rig.stopping();
     // Refused once the door is shut, which happens before anything is drained.
-    while tokio::net::TcpStream::connect(address).await.is_ok() {}
+    let refused = rig.refuses().await;
+    assert_eq!((refused.status(), refused.header("retry-after")), (503, "5"));
     for _ in 0..3 {
         rig.signals.go.notify_one();
         rig.signals.expect(Step::Finished).await;

@@ -277,6 +277,16 @@ impl Rig {
         let _ = self.stop.take().expect("stopped once").send(());
     }
 
+    /// Waits until new calls are not taken any more, and brings what they get.
+    pub(crate) async fn refuses(&self) -> Answer {
+        loop {
+            let answer = self.modern(&modern_tool(99, "echo", json!({ "text": "a" }))).await.answer().await;
+            if answer.status() != 200 {
+                return answer;
+            }
+        }
+    }
+
     /// Waits for the end.
     pub(crate) async fn stopped(self) {
         drop(self.stop);

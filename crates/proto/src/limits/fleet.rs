@@ -16,6 +16,10 @@ pub const START_MAX: Duration = Duration::from_secs(3600);
 /// Events of a fleet that nobody has read yet. Who reads more slowly misses the oldest, and is told how many.
 pub const EVENTS: usize = 1024;
 
+/// What runs when a gateway or a bridge is asked to stop, unless told otherwise. Then each call is answered as lost. Whoever
+/// supervises processes waits ten seconds at least before it kills one, most of them thirty.
+pub const GRACE: Duration = Duration::from_secs(10);
+
 /// One catalog on disk. A larger one is not read, and as good as absent: no server's lists are that long.
 pub const CATALOG_BYTES: u64 = 64 << 20;
 

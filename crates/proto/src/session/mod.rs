@@ -372,6 +372,7 @@ impl Session {
         self.release_progress();
         self.calls_due();
         if let Some((_, cause)) = self.drain.take_if(|(until, _)| *until <= self.now) {
+            self.give_up_inbound(&cause);
             self.end(cause);
         }
         self.set_alarm();

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::Session;
 use super::config::{Interests, Role};
 use super::event::{
-    Answer, Answers, Ask, Asks, CallKey, CallOptions, Called, Event, LaneId, LogLevel, Outcome, Outgoing,
-    Output, Refusal, Ticket, Turn,
+    Answer, Answers, Ask, Asks, CallKey, CallOptions, Called, Cause, Event, LaneId, LogLevel, Outcome,
+    Outgoing, Output, Refusal, Ticket, Turn,
 };
 use super::progress::{self, Pace};
 use super::state::State;
@@ -299,6 +300,18 @@ impl Session {
         let Some(running) = self.finished(key) else { return };
         self.reply(running.lane, running.batch, Some(running.call.id), running.revision, Ok(result));
         self.drained();
+    }
+
+    /// We leave, and the time for what runs is over: its callers are told, rather than finding the link gone.
+    pub(super) fn give_up_inbound(&mut self, cause: &Cause) {
+        let Cause::ClosedByUs(reason) = cause else { return };
+        for key in self.inbound.keys() {
+            let message = format!("the call was given up after it had begun: {reason}");
+            let fault = Fault::internal(message)
+                .with_data(&json!({ "outcome": "lost", "delivery": "sent", "mayHaveExecuted": true }));
+            self.finish(key, Err(fault));
+            self.event(Event::Withdrawn { key, reason: reason.as_ref().into() });
+        }
     }
 
     fn finished(&mut self, key: CallKey) -> Option<Running> {

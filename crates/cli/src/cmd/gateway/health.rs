@@ -3,7 +3,7 @@
 //! Nothing is asked of a server for it: what is told is what is known at this moment. Strangers learn the word and
 //! nothing else.
 
-use cardan_endpoint::{Audience, Leaf, Options, Visitor};
+use cardan_endpoint::{Audience, Door, Leaf, Options, Visit, Visitor};
 use cardan_gateway::fleet::{Fleet, Standing};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -15,27 +15,31 @@ use crate::output::json_line;
 pub(super) fn pages(options: Options, fleet: Fleet) -> Options {
     options
         .page("/healthz", Audience::Everyone, alive)
-        .page("/readyz", Audience::Everyone, move |visitor| ready(visitor, &fleet))
+        .page("/readyz", Audience::Everyone, move |visit| ready(visit, &fleet))
 }
 
 /// The process serves, or nobody would answer.
-fn alive(visitor: Visitor) -> Leaf {
+fn alive(visit: Visit) -> Leaf {
     let mut said = json!({ "status": "ok" });
-    if visitor == Visitor::Known {
+    if visit.visitor == Visitor::Known {
         said["version"] = json!(env!("CARGO_PKG_VERSION"));
     }
     leaf(StatusCode::OK, &said)
 }
 
 /// Is it worth sending calls here?
-fn ready(visitor: Visitor, fleet: &Fleet) -> Leaf {
+fn ready(visit: Visit, fleet: &Fleet) -> Leaf {
     let rows = Row::all(fleet);
     let standing = Standing::of(rows.iter().map(Row::status));
-    let mut said = json!({ "status": standing.word() });
-    if visitor == Visitor::Known {
+    let (word, serves) = match visit.door {
+        Door::Open => (standing.word(), standing.serves()),
+        Door::Closing => ("draining", false),
+    };
+    let mut said = json!({ "status": word });
+    if visit.visitor == Visitor::Known {
         said["servers"] = rows.iter().map(Row::health).collect();
     }
-    leaf(if standing.serves() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &said)
+    leaf(if serves { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &said)
 }
 
 fn leaf(status: StatusCode, said: &Value) -> Leaf {

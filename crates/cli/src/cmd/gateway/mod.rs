@@ -5,8 +5,9 @@ mod keys;
 mod pins;
 mod told;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardan_config::Config;
 use cardan_endpoint::{Options, Sites};
@@ -18,6 +19,7 @@ use cardan_gateway::front::{self, Front};
 use cardan_gateway::relay::Lend;
 use cardan_gateway::reload::{Follow, Following};
 use cardan_proto::limits::Limits;
+use cardan_proto::limits::fleet::GRACE;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket::Listener;
 
@@ -33,8 +35,8 @@ use super::servers::Recipe;
 use super::servers::row::Row;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::interrupt::Interrupts;
 use crate::output::{clean, tell};
-use crate::stop::Stop;
 
 /// For someone who starts it by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -44,7 +46,7 @@ clients start this command themselves; to serve on a port, leave out --stdio";
 const FOLDER: &str = "/servers/";
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    let mut stop = Stop::watch()?;
+    let stop = Interrupts::watch()?;
     // What is wrong with the port is told before anything is started.
     let place = match (args.stdio, &args.unix) {
         (true, _) => Place::Pipes,
@@ -55,10 +57,13 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Place::Port(door) => door.limits.clone(),
         Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
     };
-    let gateway = Gateway::start(args.config.clone(), limits)?;
-    let served = gateway.serve(place, &args, &mut stop).await;
-    gateway.end().await;
-    served
+    let gateway = Gateway::start(args.config.clone(), limits, args.listening.grace)?;
+    let serving = async {
+        let served = gateway.serve(place, &args, &stop).await;
+        gateway.end().await;
+        served
+    };
+    stop.unless_twice(serving).await.unwrap_or(Ok(()))
 }
 
 /// Where clients come in.
@@ -81,9 +86,12 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(file: Option<std::path::PathBuf>, limits: Limits) -> Result<Self, Failure> {
+    /// Begins to run what is configured. `grace` wins over what the configuration says.
+    fn start(file: Option<PathBuf>, limits: Limits, grace: Option<Duration>) -> Result<Self, Failure> {
         let recipe = Recipe::new(search(file)?).declaring();
         let follow = Follow::read(recipe.search.clone());
+        let drain_timeout = grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
+        let limits = Limits { drain_timeout, ..limits };
         let cache = CatalogCache::of_user(variable);
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
         let pins = pins(pinning(follow.config()))?;
@@ -118,7 +126,7 @@ impl Gateway {
         Ok(Self { front, told, limits, cache, lock, audit, _approvals: approvals })
     }
 
-    async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &mut Stop) -> Result<(), Failure> {
+    async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &Interrupts) -> Result<(), Failure> {
         let front = &self.front;
         let close = || front.close("asked to stop");
         // A client is told once what there is, so it is worth a moment to know.
@@ -142,7 +150,7 @@ impl Gateway {
                 let served = Served::All(self.shown(&sites));
                 tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
                 self.told.collisions();
-                door.listener.serve(sites, stop.wait()).await;
+                door.listener.serve(sites, stop.first()).await;
                 Ok(())
             }
         }

@@ -1,0 +1,167 @@
+//! The end: what runs is finished or told that it is lost, and nobody new is let in.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::common::{CARDAN, Fifo};
+use crate::rig::{Running, Wire, World, demo};
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// A modern call of a tool. Its headers say the same as it does.
+fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "progressToken": 1,
+    });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    let (version, name) = (format!("MCP-Protocol-Version: {MODERN}"), format!("Mcp-Name: {tool}"));
+    running.post("/mcp", &[&version, "Mcp-Method: tools/call", &name], &message)
+}
+
+/// A legacy client.
+struct Legacy<'a> {
+    running: &'a Running,
+    session: String,
+}
+
+fn initialize() -> Value {
+    let params = json!({
+        "protocolVersion": LEGACY,
+        "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
+}
+
+impl<'a> Legacy<'a> {
+    fn open(running: &'a Running) -> Self {
+        let opened = running.post("/mcp", &[], &initialize()).answer();
+        assert_eq!(opened.status, 200, "{opened:?}");
+        let session = opened.spelled.lines().find_map(|line| {
+            line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
+        });
+        let session = session.unwrap().1.to_owned();
+        let client = Self { running, session };
+        let told = client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).answer();
+        assert_eq!(told.status, 202, "{told:?}");
+        client
+    }
+
+    fn post(&self, message: &Value) -> Wire {
+        let session = format!("Mcp-Session-Id: {}", self.session);
+        self.running.post("/mcp", &[&session], message)
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Wire {
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": { "progressToken": 1 } });
+        self.post(&json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params }))
+    }
+}
+
+/// The message in the events that came last.
+fn last(events: &str) -> Value {
+    let data = events.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+    serde_json::from_str(data.unwrap_or_else(|| panic!("no event: {events}"))).unwrap()
+}
+
+/// F23: asked to stop, a gateway says so at once, sends away whoever comes, and lets what runs come to its end: also a call
+/// that waits for its client's answer.
+#[test]
+fn f23_what_runs_is_finished_and_nobody_is_let_in() {
+    let world = World::new("drain", &demo("alpha"));
+    let gateway = world.serve(&["--grace", "600"]);
+    gateway.stands("ready");
+    let client = Legacy::open(&gateway);
+    let mut asking = client.call("alpha__ask", &json!({ "question": "who?" }));
+    let asked = last(&asking.until("elicitation/create"));
+    gateway.signal("TERM");
+    gateway.stands("draining");
+    assert_eq!(gateway.get("/readyz", &[]).status, 503);
+    assert_eq!(gateway.get("/healthz", &[]).status, 200);
+    let late = [
+        modern(&gateway, "alpha__add", &json!({ "a": 1, "b": 2 })).answer(),
+        client.call("alpha__add", &json!({ "a": 1, "b": 2 })).answer(),
+        gateway.post("/mcp", &[], &initialize()).answer(),
+        gateway.post("/servers/alpha/mcp", &[], &initialize()).answer(),
+        gateway.get("/sse", &["Accept: text/event-stream"]),
+    ];
+    for refused in late {
+        assert_eq!(refused.status, 503, "{refused:?}");
+        assert!(refused.head.contains("retry-after: "), "{refused:?}");
+        assert!(
+            refused.json()["error"]["message"].as_str().unwrap().contains("shutting down"),
+            "{refused:?}"
+        );
+    }
+    let answer = json!({ "action": "accept", "content": { "answer": "Ada" } });
+    let told = client.post(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": answer })).answer();
+    assert_eq!(told.status, 202, "{told:?}");
+    assert_eq!(last(&asking.rest())["result"]["content"][0]["text"], "Ada");
+    assert_eq!(gateway.ends(), Some(0));
+}
+
+/// Is there such a process?
+fn lives(pid: &str) -> bool {
+    Command::new("kill").args(["-0", pid]).stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// F24: calls longer than the grace end as lost when it is over, in both eras, and so does the process with its children.
+#[test]
+fn f24_calls_longer_than_the_grace_end_as_lost() {
+    let long = json!({ "steps": 100_000, "delay_ms": 100 });
+    let world = World::new("lost", "");
+    let pids = Fifo::new(&world.0, "pids");
+    let line = format!("echo $$ > {}; exec {CARDAN} demo", pids.path);
+    let alpha = format!("[servers.alpha]\ncommand = \"sh\"\nargs = [\"-c\", \"{line}\"]\n");
+    std::fs::write(world.config(), ["[gateway]\ngrace = \"200ms\"\n", &alpha].concat()).unwrap();
+    let bridged =
+        [&["bridge", "--listen", "127.0.0.1:0", "--grace", "0.2", "--"], &["sh", "-c", &line][..]].concat();
+    let config = world.config();
+    for (words, tool, children) in [
+        (&["serve", "--listen", "127.0.0.1:0", "--config", &config][..], "alpha__slow", true),
+        (&bridged, "slow", true),
+        (&["serve", "--listen", "127.0.0.1:0", "--grace", "0.2"], "slow", false),
+    ] {
+        let running = Running::of(world.command(words));
+        let mut calls = vec![modern(&running, tool, &long), Legacy::open(&running).call(tool, &long)];
+        for call in &mut calls {
+            call.until("notifications/progress");
+        }
+        // One for those who list or are modern, one for the legacy client.
+        let pids: Vec<_> = (0..if children { 2 } else { 0 }).map(|_| pids.line()).collect();
+        running.signal("TERM");
+        for call in calls {
+            let lost = last(&call.rest());
+            let data = json!({ "outcome": "lost", "delivery": "sent", "mayHaveExecuted": true });
+            assert_eq!(lost["error"]["data"], data, "{tool}: {lost}");
+            assert!(lost["error"]["message"].as_str().unwrap().contains("shutting down"), "{lost}");
+        }
+        assert_eq!(running.ends(), Some(0), "{tool}");
+        for pid in pids {
+            assert!(!lives(&pid), "{tool}: {pid}");
+        }
+    }
+}
+
+/// F24: a second signal ends the process at once, whatever runs.
+#[test]
+fn f24_a_second_signal_ends_it_at_once() {
+    let long = json!({ "steps": 100_000, "delay_ms": 100 });
+    let world = World::new("twice", &demo("alpha"));
+    for first in ["TERM", "INT"] {
+        let gateway = world.serve(&["--grace", "600"]);
+        gateway.stands("ready");
+        let mut call = modern(&gateway, "alpha__slow", &long);
+        call.until("notifications/progress");
+        gateway.signal(first);
+        gateway.stands("draining");
+        gateway.signal("TERM");
+        assert_eq!(gateway.ends(), Some(0));
+    }
+}
