@@ -48,6 +48,30 @@ pub struct Census {
     pub sockets: usize,
 }
 
+/// Who is here. Cheap to count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Present {
+    /// Legacy sessions.
+    pub sessions: usize,
+    /// Streams of the old HTTP+SSE.
+    pub streams: usize,
+    /// WebSockets.
+    pub sockets: usize,
+}
+
+impl std::ops::Add for Present {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            sessions: self.sessions + other.sessions,
+            streams: self.streams + other.streams,
+            sockets: self.sockets + other.sockets,
+        }
+    }
+}
+
 /// What all requests share.
 pub(crate) struct Shared<H: Host> {
     pub(crate) host: H,
@@ -123,6 +147,16 @@ impl<H: Host> Endpoint<H> {
     pub fn census(&self) -> Census {
         let (sessions, lanes) = self.0.sessions.census();
         Census { sessions, lanes, streams: self.0.streams.len(), sockets: self.0.sockets.len() }
+    }
+
+    /// Who is here.
+    #[must_use]
+    pub fn present(&self) -> Present {
+        Present {
+            sessions: self.0.sessions.len(),
+            streams: self.0.streams.len(),
+            sockets: self.0.sockets.len(),
+        }
     }
 
     /// Closes: no new session, stream or call is taken, what runs is finished, within the limit's time; what is not is

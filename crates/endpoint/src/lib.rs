@@ -36,7 +36,7 @@ mod wire;
 
 pub use body::Body;
 pub use door::Door;
-pub use endpoint::{Answering, Census, Endpoint};
+pub use endpoint::{Answering, Census, Endpoint, Present};
 pub use options::{Grant, Options, Paths, Replies, Verify};
 pub use page::{Audience, Leaf, Visit, Visitor};
 pub use site::{Site, Sites};

@@ -125,13 +125,18 @@ impl<S: Service> Sessions<S> {
         Some(id)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.count.load(Ordering::SeqCst)
+    }
+
     /// How many there are, and how many lanes of calls they have.
     pub(crate) fn census(&self) -> (usize, usize) {
         let lanes = self.shards.each.iter().flat_map(|shard| {
             let hubs: Vec<_> = lock(shard).values().cloned().collect();
             hubs.into_iter().map(|hub| hub.lanes())
         });
-        (self.shards.count.load(Ordering::SeqCst), lanes.sum())
+        (self.len(), lanes.sum())
     }
 
     /// Takes a session out.

@@ -14,7 +14,7 @@ use hyper::service::Service;
 
 use crate::body::Body;
 use crate::door::{CLOSING, Door};
-use crate::endpoint::{Answering, Endpoint};
+use crate::endpoint::{Answering, Endpoint, Present};
 use crate::options::Options;
 
 /// What a listener serves.
@@ -93,6 +93,16 @@ impl<H: Host> Sites<H> {
             Some(part.clone())
         };
         part().unwrap_or_else(|| inner.whole.clone())
+    }
+
+    /// Counts who is here, at everything and at all parts, for as long as these sites are served.
+    pub fn counting(&self) -> impl Fn() -> Present + Send + Sync + use<H> {
+        let inner = Arc::downgrade(&self.0);
+        move || {
+            let Some(sites) = inner.upgrade().map(Self) else { return Present::default() };
+            let parts: Vec<_> = sites.lock().values().cloned().collect();
+            parts.iter().map(Endpoint::present).fold(sites.0.whole.present(), std::ops::Add::add)
+        }
     }
 
     /// The path of a part, as clients have to spell it.

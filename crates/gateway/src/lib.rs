@@ -14,6 +14,7 @@
 //! * [`front`]: all servers of a fleet as one, and each alone.
 //! * [`keys`]: tokens in front, and whom they stand for.
 //! * [`merge`]: many catalogs as one, and where each name leads.
+//! * [`metrics`]: how much of all that happens, in numbers.
 
 pub mod audit;
 pub mod cache;
@@ -24,6 +25,7 @@ pub mod fleet;
 pub mod front;
 pub mod keys;
 pub mod merge;
+pub mod metrics;
 pub mod pin;
 pub mod policy;
 pub mod reach;

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
 mod health;
+mod metrics;
 mod rig;

@@ -7,6 +7,7 @@
 mod agenda;
 mod spec;
 mod status;
+mod tally;
 mod tender;
 mod upstream;
 
@@ -21,6 +22,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 pub use spec::{Credentials, Making, Spec};
 pub use status::{Health, Known, Standing, Status};
+pub use tally::{BUCKETS, Counts, Ending};
 pub(crate) use upstream::Visit;
 pub use upstream::{Lease, Unavailable, Upstream};
 

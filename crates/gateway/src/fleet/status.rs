@@ -20,6 +20,8 @@ pub struct Status {
     pub cause: Option<Arc<str>>,
     /// For how long it has stood so.
     pub since: Duration,
+    /// How often a link to it came up.
+    pub connects: u32,
     /// How often it was connected again.
     pub restarts: u32,
     /// The revision that is spoken, or was last.
@@ -50,6 +52,37 @@ impl Health {
     #[must_use]
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Kept(condition) if condition.is_up())
+    }
+
+    /// All words of [`Health::word`].
+    pub const WORDS: [&str; 9] = [
+        "misconfigured",
+        "asleep",
+        "waiting",
+        "starting",
+        "ready",
+        "degraded",
+        "reconnecting",
+        "suspended",
+        "ending",
+    ];
+
+    /// In one word, of which there are few: steps of starting and of ending are not told apart.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Misconfigured => "misconfigured",
+            Self::Asleep => "asleep",
+            Self::Waiting => "waiting",
+            Self::Kept(condition) => match condition {
+                Condition::Session(State::Ready) => "ready",
+                Condition::Session(State::Draining | State::Disconnecting | State::Closed) => "ending",
+                Condition::Session(_) => "starting",
+                Condition::Degraded => "degraded",
+                Condition::Reconnecting { .. } => "reconnecting",
+                Condition::Suspended { .. } => "suspended",
+            },
+        }
     }
 }
 
@@ -159,6 +192,7 @@ mod tests {
             health,
             cause: cause.map(Into::into),
             since: Duration::ZERO,
+            connects: 1,
             restarts: 0,
             revision: None,
             known,

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::spec::{Making, Spec};
 use super::status::{Health, Known, Status};
+use super::tally::{Counts, Tally};
 use super::tender::Tender;
 use super::{Common, lock};
 use crate::cache::Told;
@@ -40,6 +41,7 @@ pub struct Upstream {
     /// Whoever closes it waits for its end; giving up that wait leaves it to the next.
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     abort: OnceLock<AbortHandle>,
+    tally: Tally,
     pub(super) common: Arc<Common>,
 }
 
@@ -133,6 +135,7 @@ impl Upstream {
             leaving: watch::Sender::new(false),
             task: tokio::sync::Mutex::default(),
             abort: OnceLock::new(),
+            tally: Tally::default(),
             common: Arc::clone(common),
             spec,
         });
@@ -251,6 +254,7 @@ impl Upstream {
             health,
             cause: inner.cause.clone(),
             since: inner.since.elapsed(),
+            connects: inner.ups.count,
             restarts: inner.ups.count.saturating_sub(1),
             revision: inner.revision.or_else(|| inner.catalog.as_ref().map(|catalog| catalog.revision)),
             known: match (&inner.catalog, oldest) {
@@ -261,6 +265,16 @@ impl Upstream {
             tools: inner.catalog.as_ref().map(|catalog| catalog.tools.entries.len()),
             in_use: inner.leases,
         }
+    }
+
+    /// What became of the calls to it.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Is there nothing to wait for?

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::gated::Gated;
 use super::own::Own;
+use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
@@ -219,11 +220,14 @@ impl Station {
                 _ => ("tool", kind.method()),
             };
             if let Some((server, tool)) = self.view().held(&name).filter(|_| kind == Kind::Tools) {
+                self.front.house.refusals.count(Refused::Pin);
                 return Err(Fault::invalid_params(format!(
                     "tool `{name}` has changed since it was approved, so it is held back; see `cardan pin diff {server} \
                      {tool}`, approve it with `cardan pin approve {server} {tool}`"
                 )));
             }
+            let hidden = self.front.view().find(kind, &name).is_some();
+            self.front.house.refusals.count(if hidden { Refused::Policy } else { Refused::Unknown });
             return Err(Fault::invalid_params(format!("unknown {what}: {name}; see {list}")));
         };
         let called =
@@ -247,7 +251,10 @@ impl Station {
                 Ok(answer) => return Ok(answer),
             }
         }
-        Err(missing.unwrap_or_else(|| Fault::resource_not_found(&uri)))
+        Err(missing.unwrap_or_else(|| {
+            self.front.house.refusals.count(Refused::Unknown);
+            Fault::resource_not_found(&uri)
+        }))
     }
 
     async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Answer, Fault> {
@@ -382,8 +389,20 @@ impl Station {
         }
     }
 
-    /// Passes a call on to a server.
+    /// Passes a call on to a server, and counts it.
     pub(super) async fn forward(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        cx: CallCx,
+        called: Called,
+    ) -> Result<Answer, Fault> {
+        let counted = upstream.tally().begin(called.call.params.raw().map_or(0, Bytes::len));
+        let answered = self.pass(upstream, cx, called).await;
+        counted.end(&answered);
+        answered
+    }
+
+    async fn pass(
         self: &Arc<Self>,
         upstream: &Arc<Upstream>,
         cx: CallCx,

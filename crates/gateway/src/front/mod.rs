@@ -18,6 +18,7 @@ mod greeting;
 mod listen;
 mod lists;
 mod own;
+mod refused;
 mod relays;
 mod tasks;
 mod trail;
@@ -45,6 +46,8 @@ use tokio::time::Instant;
 pub use self::desk::Desk;
 use self::desk::Station;
 use self::gated::Gated;
+use self::refused::Refusals;
+pub use self::refused::Refused;
 use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
 use crate::audit::Audit;
@@ -119,6 +122,7 @@ struct House {
     naming: Mutex<Naming>,
     policy: Mutex<Arc<Policy>>,
     opened: Instant,
+    refusals: Refusals,
     /// The fronts of single servers that someone holds.
     alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
 }
@@ -144,8 +148,8 @@ impl Front {
         let relays = Relays::new(fleet.clone(), relay, options.lend);
         let naming = Mutex::new(options.naming.clone());
         let policy = Mutex::new(Arc::new(options.policy.clone()));
-        let (opened, alone) = (Instant::now(), Mutex::default());
-        let house = House { fleet, relays, options, naming, policy, opened, alone };
+        let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());
+        let house = House { fleet, relays, options, naming, policy, opened, refusals, alone };
         Self::of(Arc::new(house), Scope::All)
     }
 
@@ -227,6 +231,18 @@ impl Front {
     #[must_use]
     pub fn collisions(&self) -> Vec<Collision> {
         self.0.view().merged.collisions.clone()
+    }
+
+    /// How many calls no server was asked for, in the order of [`Refused::ALL`].
+    #[must_use]
+    pub fn refused(&self) -> [u64; Refused::ALL.len()] {
+        self.0.house.refusals.counts()
+    }
+
+    /// How many calls wait for their client's answers.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.0.house.relays.parked()
     }
 
     /// Waits until it is known what is offered, as the first list would.

@@ -108,6 +108,11 @@ impl Relays {
         }
     }
 
+    /// Calls that wait for their client's answers.
+    pub(super) fn parked(&self) -> usize {
+        lock(&self.slots).values().map(|slot| slot.relay.census().1).sum()
+    }
+
     /// Ends the relays of servers that are there no more, or sleep.
     pub(super) fn sweep(&self) {
         let there = self.fleet.upstreams();

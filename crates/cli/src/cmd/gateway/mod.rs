@@ -2,6 +2,7 @@
 
 mod health;
 mod keys;
+mod metrics;
 mod pins;
 mod told;
 
@@ -146,7 +147,9 @@ impl Gateway {
                 let alone = front.clone();
                 let options = Options::new(door.allow).verify(self.lock.verify());
                 let options = health::pages(options, front.fleet().clone());
+                let (options, counting) = metrics::page(options, front);
                 let sites = Sites::new(front.clone(), options, FOLDER, move |name| alone.alone(name));
+                counting.of(&sites);
                 let served = Served::All(self.shown(&sites));
                 tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
                 self.told.collisions();

@@ -1,0 +1,63 @@
+//! Clients of both eras, on connections of their own.
+
+use serde_json::{Value, json};
+
+use crate::rig::{Running, Wire};
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// A modern call of a tool. Its headers say the same as it does.
+pub(crate) fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "progressToken": 1,
+    });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    let (version, name) = (format!("MCP-Protocol-Version: {MODERN}"), format!("Mcp-Name: {tool}"));
+    running.post("/mcp", &[&version, "Mcp-Method: tools/call", &name], &message)
+}
+
+/// A legacy client.
+pub(crate) struct Legacy<'a> {
+    running: &'a Running,
+    session: String,
+}
+
+/// What a legacy client says first.
+pub(crate) fn initialize() -> Value {
+    let params = json!({
+        "protocolVersion": LEGACY,
+        "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
+}
+
+impl<'a> Legacy<'a> {
+    pub(crate) fn open(running: &'a Running) -> Self {
+        let opened = running.post("/mcp", &[], &initialize()).answer();
+        assert_eq!(opened.status, 200, "{opened:?}");
+        let session = opened.spelled.lines().find_map(|line| {
+            line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
+        });
+        let session = session.unwrap().1.to_owned();
+        let client = Self { running, session };
+        let told = client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).answer();
+        assert_eq!(told.status, 202, "{told:?}");
+        client
+    }
+
+    pub(crate) fn post(&self, message: &Value) -> Wire {
+        let session = format!("Mcp-Session-Id: {}", self.session);
+        self.running.post("/mcp", &[&session], message)
+    }
+
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Wire {
+        let params = json!({ "name": tool, "arguments": arguments, "_meta": { "progressToken": 1 } });
+        self.post(&json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params }))
+    }
+}
