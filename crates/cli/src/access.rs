@@ -50,6 +50,11 @@ impl Access {
         }
     }
 
+    /// A page, for which less can be said.
+    pub(crate) fn page(bearer_env: Option<String>, ca: Option<PathBuf>) -> Self {
+        Self { bearer_env, ca, ..Self::default() }
+    }
+
     /// An HTTP server at `url`, and what of it nobody should read.
     pub(crate) fn http(&self, url: &str) -> Result<(Http, Redactor), Failure> {
         let wrong = |error: cardan_dial::HttpError| Failure::usage(error.to_string());

@@ -59,11 +59,11 @@ pub enum Proxies {
 pub struct Http {
     url: Url,
     kind: Kind,
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     trust: Trust,
     proxies: Proxies,
     cross_origin: CrossOrigin,
-    limits: Limits,
+    pub(crate) limits: Limits,
     dial: Option<Arc<dyn Dial>>,
 }
 
@@ -155,6 +155,19 @@ impl Http {
 
     /// A link to the server. Nothing is sent before it is driven, within a tokio runtime.
     pub fn link(&self) -> Result<HttpLink, HttpError> {
+        let (connector, cross_origin) = self.connector()?;
+        HttpLink::new(Setup {
+            url: self.url.clone(),
+            kind: self.kind.clone(),
+            headers: self.headers.clone(),
+            limits: self.limits.clone(),
+            cross_origin,
+            connector,
+        })
+    }
+
+    /// How connections are made, and how far a GET may be sent on.
+    pub(crate) fn connector(&self) -> Result<(Connector, CrossOrigin), HttpError> {
         let tls = match self.url.is_secure() {
             true => Some(Arc::new(self.trust.client(cardan_tls::HTTP).map_err(HttpError::Tls)?)),
             false => None,
@@ -175,14 +188,7 @@ impl Http {
             proxies: Arc::new(proxies),
             timeout: self.limits.connect_timeout,
         };
-        HttpLink::new(Setup {
-            url: self.url.clone(),
-            kind: self.kind.clone(),
-            headers: self.headers.clone(),
-            limits: self.limits.clone(),
-            cross_origin,
-            connector,
-        })
+        Ok((connector, cross_origin))
     }
 }
 

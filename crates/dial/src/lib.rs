@@ -21,6 +21,7 @@ mod answer;
 mod body;
 mod build;
 mod exchange;
+mod fetch;
 mod head;
 mod held;
 mod lane;
@@ -32,5 +33,6 @@ mod refresh;
 mod stream;
 
 pub use build::{Http, HttpError, Kind, Proxies};
+pub use fetch::FetchError;
 pub use link::HttpLink;
 pub use net::{Dial, Dialing, Stream};

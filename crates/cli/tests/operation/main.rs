@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod at;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;

@@ -13,6 +13,9 @@ use crate::output::Form;
 Starts every server that is configured and enabled, shows how each stands, and ends them again. Servers that start when
 they are used (lazy) are left asleep. Tools are those of the server itself (told) or of an earlier run (cached).
 
+With --at nothing is started: a gateway that runs there (`cardan serve --config`) says how its servers stand. Where it asks
+for a key, put a token into CARDAN_KEY, or into another variable and name it with --bearer-env.
+
 Exits with 0 when all are up or asleep, with 6 when some are not; with --watch, with 0 on Ctrl-C. With --watch, SIGHUP
 reads the configuration again at once.
 
@@ -20,11 +23,21 @@ Examples:
   cardan servers
   cardan servers --watch
   cardan servers --json --window 0
-  cardan servers --wait 30 --config ./cardan.toml")]
+  cardan servers --wait 30 --config ./cardan.toml
+  cardan servers --at http://127.0.0.1:2273 --watch")]
 pub(crate) struct ServersArgs {
     /// Use this file and no other
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Ask the gateway at this address how its servers stand, and start nothing
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "wait", "window"])]
+    pub(crate) at: Option<String>,
+    /// Show the gateway the token in this variable [default: CARDAN_KEY, where that is set]
+    #[arg(long, value_name = "VARIABLE", requires = "at")]
+    pub(crate) bearer_env: Option<String>,
+    /// Trust the certificates in this PEM file beside the machine's own
+    #[arg(long, value_name = "FILE", requires = "at")]
+    pub(crate) ca: Option<PathBuf>,
     /// Longest wait until every server has told what it offers, or failed [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "window")]
     wait: Option<Duration>,

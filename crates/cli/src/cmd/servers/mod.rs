@@ -4,6 +4,7 @@
 
 pub(crate) mod args;
 pub(super) mod live;
+mod remote;
 pub(super) mod row;
 
 use bytes::Bytes;
@@ -32,6 +33,9 @@ use crate::terminal::Terminal;
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let interrupts = Interrupts::watch()?;
+    if let Some(at) = &args.at {
+        return remote::run(at, &args, &interrupts).await;
+    }
     let recipe = Recipe::new(search(args.config.clone())?);
     let cache = CatalogCache::of_user(variable);
     let options = Options { cache: cache.clone(), ..Options::default() };
@@ -157,12 +161,16 @@ fn show(fleet: &Fleet, form: Form) -> Result<(), Failure> {
         Form::Text => output::print(&table(&rows, Terminal::of_stdout().as_ref()).join("\n"))?,
     }
     let down: Vec<&str> = rows.iter().filter(|row| !row.is_fine()).map(Row::name).collect();
+    let next = "see how one is configured with `cardan config explain NAME`, or wait longer with --wait";
+    all_up(&down, rows.len()).map_err(|failure| failure.next(next))
+}
+
+fn all_up(down: &[&str], all: usize) -> Result<(), Failure> {
     if down.is_empty() {
         return Ok(());
     }
-    let message = format!("{} of {} servers are not up: {}", down.len(), rows.len(), down.join(", "));
-    Err(Failure::new(Exit::NotAllUp, message)
-        .next("see how one is configured with `cardan config explain NAME`, or wait longer with --wait"))
+    let message = format!("{} of {all} servers are not up: {}", down.len(), down.join(", "));
+    Err(Failure::new(Exit::NotAllUp, message))
 }
 
 /// Tells names that two servers want, as a gateway before them would see it.

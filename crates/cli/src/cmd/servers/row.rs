@@ -7,6 +7,7 @@ use cardan_gateway::fleet::{Fleet, Health, Known, Status, Upstream};
 use cardan_proto::era::Era;
 use serde_json::{Value, json};
 
+use crate::output::clean;
 use crate::terminal::{Terminal, align};
 
 /// How one server stands, and what it shows.
@@ -75,28 +76,6 @@ impl Row {
         })
     }
 
-    fn cells(&self) -> [String; 9] {
-        let status = &self.status;
-        let none = || "-".to_owned();
-        [
-            status.name.clone(),
-            status.kind.to_owned(),
-            status
-                .revision
-                .map_or_else(none, |revision| format!("{} {}", era(revision.era()), revision.date())),
-            status.health.to_string(),
-            span(status.since),
-            status.restarts.to_string(),
-            self.tools.as_ref().map_or_else(none, |tools| tools.len().to_string()),
-            match status.known {
-                Known::Nothing => none(),
-                Known::Told => "told".to_owned(),
-                Known::Cached(age) => format!("cached {} ago", span(age)),
-            },
-            self.cause().unwrap_or_default(),
-        ]
-    }
-
     /// How it stands, in a few words.
     pub(crate) fn brief(&self) -> String {
         let tools = match self.tools.as_ref().map(Vec::len) {
@@ -111,14 +90,43 @@ impl Row {
 
     /// Why it is not up, or was not.
     pub(crate) fn cause(&self) -> Option<String> {
-        let cause = self.status.cause.as_deref()?;
-        let cause = cause.lines().next().unwrap_or_default();
-        match (self.status.health.is_up(), self.status.restarts) {
-            (false, _) => Some(cause.to_owned()),
-            (true, 0) => None,
-            (true, _) => Some(format!("before: {cause}")),
-        }
+        let status = &self.status;
+        told(status.cause.as_deref()?, status.health.is_up(), status.restarts.into())
     }
+}
+
+/// A cause in its first line, where it explains how a server stands.
+fn told(cause: &str, up: bool, restarts: u64) -> Option<String> {
+    let cause = cause.lines().next().unwrap_or_default();
+    match (up, restarts) {
+        (false, _) => Some(cause.to_owned()),
+        (true, 0) => None,
+        (true, _) => Some(format!("before: {cause}")),
+    }
+}
+
+/// What [`Row::health`] says, as cells of the table. It may come from elsewhere, so nothing in it is obeyed.
+fn cells(health: &Value) -> [String; 9] {
+    let text = |name: &str| health[name].as_str();
+    let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let up = health["up"] == true;
+    let restarts = health["restarts"].as_u64().unwrap_or_default();
+    let catalog = match (text("catalog"), health["catalog_age_ms"].as_u64()) {
+        (Some(word), Some(age)) => Some(format!("{word} {} ago", span(Duration::from_millis(age)))),
+        (word, _) => word.map(str::to_owned),
+    };
+    let cells = [
+        or_none(text("name").map(str::to_owned)),
+        or_none(text("transport").map(str::to_owned)),
+        or_none(text("era").zip(text("revision")).map(|(era, revision)| format!("{era} {revision}"))),
+        or_none(text("state").map(str::to_owned)),
+        span(Duration::from_millis(health["since_ms"].as_u64().unwrap_or_default())),
+        restarts.to_string(),
+        or_none(health["tools"].as_u64().map(|count| count.to_string())),
+        or_none(catalog),
+        text("cause").and_then(|cause| told(cause, up, restarts)).unwrap_or_default(),
+    ];
+    cells.map(|cell| clean(&cell).replace(['\n', '\t'], " "))
 }
 
 const HEAD: [&str; 9] =
@@ -126,7 +134,13 @@ const HEAD: [&str; 9] =
 
 /// All of them as lines that fit the terminal.
 pub(super) fn table(rows: &[Row], terminal: Option<&Terminal>) -> Vec<String> {
-    let cells: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+    let rows: Vec<_> = rows.iter().map(Row::health).collect();
+    health_table(&rows, terminal)
+}
+
+/// The same for what [`Row::health`] says, here or elsewhere.
+pub(super) fn health_table(rows: &[Value], terminal: Option<&Terminal>) -> Vec<String> {
+    let cells: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
     align(&cells, terminal.map(Terminal::columns))
 }
 
