@@ -19,6 +19,7 @@ use crate::cmd::pin::PinArgs;
 use crate::cmd::ping::PingArgs;
 use crate::cmd::raw::RawArgs;
 use crate::cmd::servers::args::ServersArgs;
+use crate::log::Log;
 use crate::output::Form;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
@@ -272,6 +273,8 @@ pub(crate) struct ServeArgs {
     pub(crate) unix: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) listening: Listening,
+    #[command(flatten)]
+    pub(crate) log: Log,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +308,8 @@ pub(crate) struct BridgeArgs {
     pub(crate) sessions: Option<SessionsName>,
     #[command(flatten)]
     pub(crate) listening: Listening,
+    #[command(flatten)]
+    pub(crate) log: Log,
     #[command(flatten)]
     pub(crate) server: Server,
 }

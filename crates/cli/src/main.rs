@@ -15,6 +15,7 @@ mod exit;
 mod failure;
 mod hangup;
 mod interrupt;
+mod log;
 mod named;
 mod output;
 mod schema;

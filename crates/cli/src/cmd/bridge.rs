@@ -28,7 +28,7 @@ const HINT: &str = "serving MCP on stdin and stdout, a message per line; end wit
 clients start this command themselves; to serve on a port, leave out --stdio";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, era, sessions, listening, server } = args;
+    let BridgeArgs { words, stdio, verbose, era, sessions, listening, log, server } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
@@ -59,10 +59,11 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let door = serve::Door::open(&listening).await?;
     let options = relay::Options { limits: door.limits.clone(), ..options };
     let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
-    let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow));
-    tell(&greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening));
+    let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow.clone()));
+    let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening);
+    log.start(&door.url(), &greeting);
     let serving = async {
-        door.listener.serve(endpoint, stop.first()).await;
+        door.listener.serve(endpoint, log.asked(&stop)).await;
         relay.end("asked to stop").await;
     };
     stop.unless_twice(serving).await;

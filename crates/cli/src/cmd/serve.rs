@@ -17,7 +17,6 @@ use crate::cmd::greeting::{Served, greeting};
 use crate::demo;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::output::tell;
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     if args.all || args.config.is_some() {
@@ -29,9 +28,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let stop = Interrupts::watch()?;
     let door = Door::open(&args.listening).await?;
-    let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow));
-    tell(&greeting(&Served::Demo, door.address, door.identity.as_ref(), &args.listening));
-    stop.unless_twice(door.listener.serve(endpoint, stop.first())).await;
+    let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow.clone()));
+    let greeting = greeting(&Served::Demo, door.address, door.identity.as_ref(), &args.listening);
+    args.log.start(&door.url(), &greeting);
+    stop.unless_twice(door.listener.serve(endpoint, args.log.asked(&stop))).await;
     Ok(())
 }
 
@@ -59,6 +59,12 @@ impl Door {
         let drain_timeout = args.grace.unwrap_or(GRACE);
         let limits = Limits { keep_alive_interval, drain_timeout, ..Limits::DEFAULT };
         Ok(Self { listener, address, identity, allow, limits })
+    }
+
+    /// Where we serve, for programs.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/mcp", self.address)
     }
 }
 

@@ -8,5 +8,6 @@ mod client;
 mod common;
 mod drain;
 mod health;
+mod log;
 mod metrics;
 mod rig;

@@ -10,7 +10,7 @@ use cardan_proto::http::challenge::Bearer;
 
 use crate::cmd::config::variable;
 use crate::failure::Failure;
-use crate::output::{clean, tell};
+use crate::log::Log;
 
 /// For whom the token stands that is made at the start.
 const GENERATED: &str = "generated";
@@ -21,31 +21,31 @@ pub(super) struct Lock(Arc<Mutex<Option<Arc<Keys>>>>);
 
 impl Lock {
     /// As a configuration says.
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn of(config: &Config, log: Log) -> Self {
         let lock = Self::default();
-        lock.set(config);
+        lock.set(config, log);
         lock
     }
 
     /// Goes over to what a configuration says. Once tokens are asked for, they are until the end: a file that has lost its keys
     /// opens no door.
-    pub(super) fn set(&self, config: &Config) {
+    pub(super) fn set(&self, config: &Config, log: Log) {
         let Some(keys) = &config.gateway.keys else { return };
         let (keys, wrong) = Keys::of(keys, variable);
         for wrong in wrong {
-            tell(&clean(&format!("warning: {wrong}")));
+            log.warn("key", &wrong.to_string());
         }
         self.put(keys);
     }
 
     /// Makes a token where whoever is on the network could come in without one.
-    pub(super) fn closed(&self, address: SocketAddr) -> Result<(), Failure> {
+    pub(super) fn closed(&self, address: SocketAddr, log: Log) -> Result<(), Failure> {
         if address.ip().is_loopback() || self.keys().is_some() {
             return Ok(());
         }
         let failed = |error| Failure::usage(format!("no token can be made: {error}"));
         let token = token().map_err(failed)?;
-        tell(&format!(
+        log.insist("key", &format!(
             "{address} can be reached by others and no key is configured, so this token is needed until the end:\n  {token}\n\
              clients send it as `Authorization: Bearer TOKEN`; to keep one, see `cardan key --help`"
         ));

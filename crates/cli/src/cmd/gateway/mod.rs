@@ -6,9 +6,8 @@ mod metrics;
 mod pins;
 mod told;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cardan_config::Config;
 use cardan_endpoint::{Options, Sites};
@@ -37,7 +36,8 @@ use super::servers::row::Row;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::output::{clean, tell};
+use crate::log::Log;
+use crate::output::clean;
 
 /// For someone who starts it by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Place::Port(door) => door.limits.clone(),
         Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
     };
-    let gateway = Gateway::start(args.config.clone(), limits, args.listening.grace)?;
+    let gateway = Gateway::start(&args, limits)?;
     let serving = async {
         let served = gateway.serve(place, &args, &stop).await;
         gateway.end().await;
@@ -87,17 +87,18 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Begins to run what is configured. `grace` wins over what the configuration says.
-    fn start(file: Option<PathBuf>, limits: Limits, grace: Option<Duration>) -> Result<Self, Failure> {
-        let recipe = Recipe::new(search(file)?).declaring();
+    /// Begins to run what is configured.
+    fn start(args: &ServeArgs, limits: Limits) -> Result<Self, Failure> {
+        let log = args.log;
+        let recipe = Recipe::new(search(args.config.clone())?).declaring();
         let follow = Follow::read(recipe.search.clone());
-        let drain_timeout = grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
+        let drain_timeout = args.listening.grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
         let limits = Limits { drain_timeout, ..limits };
         let cache = CatalogCache::of_user(variable);
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
-        let pins = pins(pinning(follow.config()))?;
-        let audit = audit(follow.config())?;
-        let fleet = Fleet::start(recipe.usable(follow.config())?, options);
+        let pins = pins(pinning(follow.config()), log)?;
+        let audit = audit(follow.config(), log)?;
+        let fleet = Fleet::start(recipe.usable(follow.config(), log)?, options);
         let events = fleet.events();
         let options = front::Options {
             naming: naming(follow.config()),
@@ -110,20 +111,20 @@ impl Gateway {
         };
         let front = Front::start(fleet.clone(), options);
         let (every, named) = (Limits::DEFAULT.config_poll_interval, front.clone());
-        let lock = Lock::of(follow.config());
+        let lock = Lock::of(follow.config(), log);
         let locked = lock.clone();
         let approvals = pins.clone().map(|pins| Approvals::follow(front.clone(), pins, every));
         let following = Following::start(fleet, follow, every, move |config| {
             named.rename(naming(config));
             named.protect(policy(config));
-            locked.set(config);
+            locked.set(config, log);
             if let Some(pins) = &pins {
                 pins.set(pinning(config));
                 named.repin();
             }
             recipe.specs(config)
         });
-        let told = Told::start(front.clone(), events, following);
+        let told = Told::start(front.clone(), events, following, log);
         Ok(Self { front, told, limits, cache, lock, audit, _approvals: approvals })
     }
 
@@ -135,7 +136,8 @@ impl Gateway {
         match place {
             Place::Pipes => pipes::serve(&self.limits, HINT, stop, |link| front.serve(link), close).await,
             Place::Socket(listener, path) => {
-                tell(&format!("listening on unix://{}", path.display()));
+                let address = format!("unix://{}", path.display());
+                args.log.start(&address, &format!("listening on {address}"));
                 let serve = |link| {
                     let front = front.clone();
                     async move { front.serve(link).await }
@@ -143,17 +145,18 @@ impl Gateway {
                 over_sockets(&listener, &self.limits, stop, serve, close).await
             }
             Place::Port(door) => {
-                self.lock.closed(door.address)?;
+                self.lock.closed(door.address, args.log)?;
                 let alone = front.clone();
-                let options = Options::new(door.allow).verify(self.lock.verify());
+                let options = Options::new(door.allow.clone()).verify(self.lock.verify());
                 let options = health::pages(options, front.fleet().clone());
                 let (options, counting) = metrics::page(options, front);
                 let sites = Sites::new(front.clone(), options, FOLDER, move |name| alone.alone(name));
                 counting.of(&sites);
                 let served = Served::All(self.shown(&sites));
-                tell(&greeting(&served, door.address, door.identity.as_ref(), &args.listening));
+                let greeting = greeting(&served, door.address, door.identity.as_ref(), &args.listening);
+                args.log.start(&door.url(), &greeting);
                 self.told.collisions();
-                door.listener.serve(sites, stop.first()).await;
+                door.listener.serve(sites, args.log.asked(stop)).await;
                 Ok(())
             }
         }
@@ -180,9 +183,9 @@ impl Gateway {
 }
 
 /// Where calls are written down, as a configuration says.
-fn audit(config: &Config) -> Result<Option<Arc<Audit>>, Failure> {
+fn audit(config: &Config, log: Log) -> Result<Option<Arc<Audit>>, Failure> {
     let Some(path) = &config.gateway.audit else { return Ok(None) };
-    let audit = Audit::file(path, |line| tell(&clean(&format!("warning: {line}"))));
+    let audit = Audit::file(path, move |line| log.warn("audit", line));
     let wrong = |error| {
         let message = format!("calls cannot be written down in {}: {error}", path.display());
         Failure::usage(message).next("name a file that can be written after `audit` in [gateway]")

@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::cmd::config::variable;
 use crate::failure::Failure;
-use crate::output::{clean, tell};
+use crate::log::Log;
 
 /// Where tools are remembered; nothing: there is no place for it, and nobody wants it badly.
-pub(super) fn pins(mode: Mode) -> Result<Option<Arc<Pins>>, Failure> {
-    let warn = |line: &str| tell(&clean(&format!("warning: {line}")));
+pub(super) fn pins(mode: Mode, log: Log) -> Result<Option<Arc<Pins>>, Failure> {
+    let warn = move |line: &str| log.warn("pin", line);
     match (PinStore::of_user(variable), mode) {
         (Some(store), mode) => Ok(Some(Arc::new(Pins::new(store, mode, warn)))),
         (None, Mode::Block) => {

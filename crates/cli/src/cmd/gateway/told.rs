@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cardan_gateway::fleet::{Event, What};
 use cardan_gateway::front::Front;
 use cardan_gateway::merge::Collision;
-use cardan_gateway::reload::Following;
+use cardan_gateway::reload::{Following, Turn};
 use cardan_proto::upkeep::condition::Condition;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::cmd::servers::live::{line, turn_line};
 use crate::cmd::servers::row::Row;
-use crate::output::{clean, tell};
+use crate::log::{Level, Log};
 
 /// Tells what happens, until it is stopped.
 pub(super) struct Told {
@@ -22,6 +22,7 @@ pub(super) struct Told {
     task: JoinHandle<()>,
     front: Front,
     collisions: Arc<Mutex<Vec<String>>>,
+    log: Log,
 }
 
 impl Told {
@@ -29,6 +30,7 @@ impl Told {
         front: Front,
         mut events: broadcast::Receiver<Event>,
         mut following: Following,
+        log: Log,
     ) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let collisions = Arc::default();
@@ -37,23 +39,23 @@ impl Told {
             loop {
                 tokio::select! {
                     event = events.recv() => match event {
-                        Ok(event) => happened(&seen, &event, &told),
+                        Ok(event) => happened(&seen, &event, &told, log),
                         // What was missed is past.
                         Err(RecvError::Lagged(_)) => {}
                         Err(RecvError::Closed) => break,
                     },
-                    Some(turn) = following.next() => tell(&clean(&turn_line(&turn))),
+                    Some(turn) = following.next() => turned(&turn, log),
                     _ = &mut stopped => break,
                 }
             }
             following.stop().await;
         });
-        Self { stop, task, front, collisions }
+        Self { stop, task, front, collisions, log }
     }
 
     /// Tells names that two servers want, each once.
     pub(super) fn collisions(&self) {
-        collisions(&self.front, &self.collisions);
+        collisions(&self.front, &self.collisions, self.log);
     }
 
     /// Stops telling, and following the configuration.
@@ -64,33 +66,40 @@ impl Told {
     }
 }
 
-fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>) {
+fn turned(turn: &Turn, log: Log) {
+    let level = match turn {
+        Turn::Taken(_) => Level::Info,
+        Turn::Refused(_) => Level::Warn,
+    };
+    log.say(level, "reload", None, &turn_line(turn));
+}
+
+fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>, log: Log) {
     let row = front.fleet().upstream(&event.server).map(|upstream| Row::of(&upstream));
     // Ways to a state are many; what counts is whether it works, and why not.
-    let counts = match &event.what {
-        What::Condition(transition) => {
-            let settled =
-                matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. });
-            settled || transition.to.is_up() && !transition.from.is_up()
-        }
-        What::Changed(_) => false,
-        _ => true,
+    let level = match &event.what {
+        What::Condition(transition) => match transition.to {
+            Condition::Reconnecting { .. } | Condition::Suspended { .. } => Level::Warn,
+            to if to.is_up() && !transition.from.is_up() => Level::Info,
+            _ => Level::Debug,
+        },
+        What::Changed(_) => Level::Debug,
+        What::Unlisted(_) => Level::Warn,
+        _ => Level::Info,
     };
-    if counts {
-        tell(&clean(&line(event, row.as_ref())));
-    }
+    log.say(level, "upstream", Some(&event.server), &line(event, row.as_ref()));
     if matches!(event.what, What::Changed(_) | What::Added | What::Removed) {
-        collisions(front, told);
+        collisions(front, told, log);
     }
 }
 
-fn collisions(front: &Front, told: &Mutex<Vec<String>>) {
+fn collisions(front: &Front, told: &Mutex<Vec<String>>, log: Log) {
     let now = Collision::told(&front.collisions());
     let before = {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *told, now.clone())
     };
     for collision in now.iter().filter(|collision| !before.contains(collision)) {
-        tell(&clean(&format!("warning: {collision}")));
+        log.warn("collision", collision);
     }
 }

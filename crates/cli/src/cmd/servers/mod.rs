@@ -28,6 +28,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
+use crate::log::Log;
 use crate::output::{self, Form, clean, tell};
 use crate::terminal::Terminal;
 
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let outcome = if args.watch {
         let hangups = Hangups::watch()?;
         let follow = Follow::read(recipe.search.clone());
-        let fleet = Fleet::start(recipe.usable(follow.config())?, options);
+        let fleet = Fleet::start(recipe.usable(follow.config(), Log::USUAL)?, options);
         wait(&fleet, args.patience(), &interrupts).await;
         let every = Limits::DEFAULT.config_poll_interval;
         let following = Following::start(fleet.clone(), follow, every, move |config| recipe.specs(config));
@@ -51,7 +52,7 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
         outcome
     } else {
         let config = Config::load(&recipe.search);
-        let fleet = Fleet::start(recipe.usable(&config)?, options);
+        let fleet = Fleet::start(recipe.usable(&config, Log::USUAL)?, options);
         let outcome = match wait(&fleet, args.patience(), &interrupts).await {
             Waited::Enough => {
                 collisions(&fleet, &naming(&config));
@@ -106,7 +107,7 @@ impl Recipe {
 
     /// The servers, of which there is at least one. What is wrong with a file is told; what is wrong with a server is
     /// shown where it stands.
-    pub(crate) fn usable(&self, config: &Config) -> Result<Vec<Spec>, Failure> {
+    pub(crate) fn usable(&self, config: &Config, log: Log) -> Result<Vec<Spec>, Failure> {
         let specs = self.specs(config);
         let mut broken = config.problems.iter().filter(|problem| problem.server.is_none());
         if specs.is_empty() {
@@ -120,7 +121,7 @@ impl Recipe {
                     .next("see them with `cardan config list`, and enable one in its file"),
             });
         }
-        broken.for_each(|problem| tell(&format!("warning: {problem}")));
+        broken.for_each(|problem| log.warn("configuration", &problem.to_string()));
         Ok(specs)
     }
 }
