@@ -5,6 +5,7 @@
 // the same of a server. Twin of `script.py`; the checks and their order match.
 
 const CHECK_TIMEOUT_MS = 10_000;
+const LARGE_BYTES = 1 << 20;
 
 // Thrown by a peer for what its SDK cannot do in the negotiated era.
 export class Skip extends Error {}
@@ -22,8 +23,9 @@ export function parseArgs(eras) {
   return { era, command };
 }
 
-// A command is started; an address is reached, by old HTTP+SSE if its path says so.
+// A command is started; an address is reached, by WebSocket or old HTTP+SSE if it says so.
 export function reach([first, ...rest], transports) {
+  if (/^wss?:/.test(first)) return new transports.WebSocketClientTransport(new URL(first));
   if (!/^https?:/.test(first)) {
     return new transports.StdioClientTransport({ command: first, args: rest, env: process.env });
   }
@@ -49,8 +51,10 @@ export class Notes {
 // What the client answers when the server asks it something.
 export const answers = {
   elicit(params) {
-    expect(params.requestedSchema?.properties?.answer, 'elicitation form has no field `answer`');
-    return { action: 'accept', content: { answer: 'blue' } };
+    const fields = params.requestedSchema?.properties ?? {};
+    const field = ['answer', 'name'].find(name => name in fields);
+    expect(field, 'elicitation form has no field `answer`');
+    return { action: 'accept', content: { [field]: 'blue' } };
   },
   sample() {
     return { role: 'assistant', model: 'peer', content: { type: 'text', text: 'sampled' } };
@@ -74,15 +78,59 @@ export async function run(peer) {
   process.exit(tally.failed === 0 ? 0 : 1);
 }
 
+// What servers call things.
+const DEMO = {
+  tools: ['echo', 'add', 'slow'],
+  structured: { call: ['add', { a: 2, b: 3 }], member: ['sum', 5] },
+  fail: { call: ['fail', { message: 'out of luck' }], says: 'out of luck' },
+  slow: { call: (steps, delay_ms) => ['slow', { steps, delay_ms }], says: 'done' },
+  ask: ['ask', { question: 'favourite colour?' }],
+  sample: ['sample', { prompt: 'say something' }],
+  roots: ['roots', {}],
+  read: { listed: 'demo://clock', template: 'demo://file/{name}', both: ['demo://clock', 'demo://file/readme'] },
+  prompt: { name: 'greet', args: { name: 'Ada' }, says: 'Ada' },
+  complete: { name: 'greet', argument: { name: 'name', value: 'A' } },
+  log: { call: ['note', { level: 'warning', message: 'hi' }], level: 'warning', says: 'hi' },
+  changed: ['change', { what: 'tools' }],
+  updated: { uri: 'demo://clock', call: ['change', { what: 'demo://clock' }] },
+  fault: { uri: 'demo://file/broken', code: 7001, data: { part: 'shaft', tries: 3 } },
+};
+
+// The reference server has names of its own, and no tool that changes a list. It logs at random levels.
+const DYNAMIC = 'demo://resource/dynamic/text';
+const DOCUMENT = 'demo://resource/static/document/architecture.md';
+const EVERYTHING = {
+  tools: ['echo', 'get-sum', 'trigger-long-running-operation'],
+  structured: { call: ['get-structured-content', { location: 'New York' }], member: ['temperature', 33] },
+  fail: { call: ['get-resource-reference', { resourceType: 'Text', resourceId: -1 }], says: 'resourceId' },
+  slow: {
+    call: (steps, delay_ms) => ['trigger-long-running-operation', { steps, duration: (steps * delay_ms) / 1000 }],
+    says: 'completed',
+  },
+  ask: ['trigger-elicitation-request', {}],
+  sample: ['trigger-sampling-request', { prompt: 'say something' }],
+  roots: ['get-roots-list', {}],
+  read: { listed: DOCUMENT, template: `${DYNAMIC}/{resourceId}`, both: [DOCUMENT, `${DYNAMIC}/1`] },
+  prompt: { name: 'args-prompt', args: { city: 'Ada' }, says: 'Ada' },
+  complete: { name: 'completable-prompt', argument: { name: 'department', value: 'E' } },
+  log: { call: ['toggle-simulated-logging', {}], says: '' },
+  updated: { uri: DOCUMENT, call: ['toggle-subscriber-updates', {}] },
+  fault: { uri: `${DYNAMIC}/0`, code: -32603 },
+};
+
 const checks = {
   async connect(peer) {
-    return peer.connect();
+    const facts = await peer.connect();
+    peer.terms = facts.server?.endsWith('everything') ? EVERYTHING : DEMO;
+    return facts;
   },
 
   async list(peer) {
     const { items, pages } = await peer.listTools();
     const names = items.map(tool => tool.name);
-    for (const name of ['echo', 'add', 'slow']) {
+    // A client that opens no session was not told who the server is.
+    if (names.includes(EVERYTHING.tools[1])) peer.terms = EVERYTHING;
+    for (const name of peer.terms.tools) {
       expect(names.includes(name), `tool ${name} is not listed`);
     }
     expect(new Set(names).size === names.length, 'a tool is listed twice');
@@ -95,15 +143,17 @@ const checks = {
   },
 
   async structured(peer) {
-    const result = await peer.call('add', { a: 2, b: 3 });
-    expect(result.structuredContent?.sum === 5, `add answered ${show(result)}`);
-    expect(textOf(result).includes('5'), `add has no text beside its structure: ${show(result)}`);
+    const { call, member } = peer.terms.structured;
+    const result = await peer.call(...call);
+    expect(result.structuredContent?.[member[0]] === member[1], `${call[0]} answered ${show(result)}`);
+    expect(textOf(result).includes(String(member[1])), `${call[0]} has no text beside its structure: ${show(result)}`);
   },
 
   async tool_error(peer) {
-    const result = await peer.call('fail', { message: 'out of luck' });
-    expect(result.isError === true, `fail did not set isError: ${show(result)}`);
-    expect(textOf(result).includes('out of luck'), `fail lost its message: ${show(result)}`);
+    const { call, says } = peer.terms.fail;
+    const result = await peer.call(...call);
+    expect(result.isError === true, `${call[0]} did not set isError: ${show(result)}`);
+    expect(textOf(result).includes(says), `${call[0]} lost its message: ${show(result)}`);
   },
 
   async unknown_tool(peer) {
@@ -126,9 +176,10 @@ const checks = {
       if (message.method === 'notifications/progress') sent.push(message.params.progress);
     };
     const onprogress = note => delivered.push(note.progress);
-    const result = await peer.call('slow', { steps: 3, delay_ms: 10 }, { onprogress });
+    const { call, says } = peer.terms.slow;
+    const result = await peer.call(...call(3, 10), { onprogress });
     peer.onWire = undefined;
-    expect(textOf(result).includes('done'), `slow answered ${show(result)}`);
+    expect(textOf(result).includes(says), `slow answered ${show(result)}`);
     expect(sent.length === 3, `expected 3 progress notes, got ${show(sent)}`);
     expect(sent.every((value, i) => i === 0 || value > sent[i - 1]), `not increasing: ${show(sent)}`);
     expect(delivered.every((value, i) => value === sent[i]), `of ${show(sent)} the SDK delivered ${show(delivered)}`);
@@ -138,7 +189,7 @@ const checks = {
   async cancel(peer) {
     const abort = new AbortController();
     const options = { onprogress: () => abort.abort('enough'), signal: abort.signal };
-    const outcome = await peer.call('slow', { steps: 1000, delay_ms: 20 }, options).then(
+    const outcome = await peer.call(...peer.terms.slow.call(1000, 20), options).then(
       result => ({ result }),
       error => ({ error }),
     );
@@ -149,60 +200,92 @@ const checks = {
   },
 
   async elicit(peer) {
-    const result = await peer.call('ask', { question: 'favourite colour?' });
+    const result = await peer.call(...peer.terms.ask);
     expect(textOf(result).includes('blue'), `ask answered ${show(result)}`);
   },
 
   async sample(peer) {
-    const result = await peer.call('sample', { prompt: 'say something' });
+    const result = await peer.call(...peer.terms.sample);
     expect(textOf(result).includes('sampled'), `sample answered ${show(result)}`);
   },
 
   async roots(peer) {
-    const result = await peer.call('roots', {});
+    const result = await peer.call(...peer.terms.roots);
     expect(textOf(result).includes('file:///workspace'), `roots answered ${show(result)}`);
   },
 
   async read(peer) {
-    const listed = (await peer.client.listResources()).resources.map(item => item.uri);
-    expect(listed.includes('demo://clock'), `demo://clock is not among ${show(listed)}`);
+    const { listed, template, both } = peer.terms.read;
+    const uris = (await peer.client.listResources()).resources.map(item => item.uri);
+    expect(uris.includes(listed), `${listed} is not among ${show(uris)}`);
     const { resourceTemplates } = await peer.client.listResourceTemplates();
     const templates = resourceTemplates.map(item => item.uriTemplate);
-    expect(templates.includes('demo://file/{name}'), `demo://file/{name} is not among ${show(templates)}`);
-    for (const uri of ['demo://clock', 'demo://file/readme']) {
+    expect(templates.includes(template), `${template} is not among ${show(templates)}`);
+    for (const uri of both) {
       const { contents } = await peer.client.readResource({ uri });
       expect(contents[0]?.uri === uri && contents[0].text, `${uri} read as ${show(contents)}`);
     }
   },
 
   async prompt(peer) {
+    const { name, args, says } = peer.terms.prompt;
     const listed = (await peer.client.listPrompts()).prompts.map(item => item.name);
-    expect(listed.includes('greet'), `prompt greet is not among ${show(listed)}`);
-    const { messages } = await peer.client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } });
-    expect(messages.some(message => message.content.text?.includes('Ada')), `greet gave ${show(messages)}`);
+    expect(listed.includes(name), `prompt ${name} is not among ${show(listed)}`);
+    const { messages } = await peer.client.getPrompt({ name, arguments: args });
+    expect(messages.some(message => message.content.text?.includes(says)), `${name} gave ${show(messages)}`);
   },
 
   async complete(peer) {
-    const ref = { type: 'ref/prompt', name: 'greet' };
-    const { completion } = await peer.client.complete({ ref, argument: { name: 'name', value: 'A' } });
-    expect(completion.values.length >= 1, 'no completion for the prefix A');
+    const { name, argument } = peer.terms.complete;
+    const { completion } = await peer.client.complete({ ref: { type: 'ref/prompt', name }, argument });
+    expect(completion.values.length >= 1, `no completion for the prefix ${argument.value}`);
     return { values: completion.values };
   },
 
   async log(peer) {
+    const { call, level, says } = peer.terms.log;
     const note = peer.notes.next('log');
-    const level = await peer.callLogged('note', { level: 'warning', message: 'hi' });
+    const how = await peer.callLogged(...call);
     const { params } = await note;
-    expect(params.level === 'warning' && show(params.data).includes('hi'), `log note was ${show(params)}`);
-    return { level };
+    expect(params.level === (level ?? params.level), `log note was ${show(params)}`);
+    expect(show(params.data).includes(says), `log note was ${show(params)}`);
+    return { level: how };
   },
 
   async changed(peer) {
+    if (!peer.terms.changed) throw new Skip('server: no tool changes its lists');
     const close = await peer.listen();
     const note = peer.notes.next('tools');
-    await peer.call('change', { what: 'tools' });
+    await peer.call(...peer.terms.changed);
     await note;
     await close();
+  },
+
+  async updated(peer) {
+    const { uri, call } = peer.terms.updated;
+    const close = await peer.follow(uri);
+    const note = peer.notes.next('updated');
+    await peer.call(...call);
+    const { params } = await note;
+    expect(params.uri === uri, `told of ${params.uri}`);
+    await close();
+  },
+
+  async large(peer) {
+    const message = '0123456789abcdef'.repeat(LARGE_BYTES / 16);
+    const text = textOf(await peer.call('echo', { message }));
+    expect(text.endsWith(message), `of ${message.length} characters ${text.length} came back, or others`);
+  },
+
+  async fault(peer) {
+    const { uri, code, data } = peer.terms.fault;
+    const outcome = await peer.client.readResource({ uri }).then(
+      result => ({ result }),
+      error => ({ error }),
+    );
+    expect(outcome.error, `${uri} read as ${show(outcome.result)}`);
+    expect(outcome.error.code === code, `${uri} failed with ${outcome.error.code}: ${outcome.error.message}`);
+    expect(show(outcome.error.data) === show(data), `${uri} failed with data ${show(outcome.error.data)}`);
   },
 
   async ping(peer) {

@@ -15,6 +15,55 @@ from typing import Any
 import anyio
 
 CHECK_TIMEOUT_S = 10
+LARGE_BYTES = 1 << 20
+
+# What servers call things.
+DEMO = {
+    "tools": ["echo", "add", "slow"],
+    "structured": {"call": ("add", {"a": 2, "b": 3}), "member": ("sum", 5)},
+    "fail": {"call": ("fail", {"message": "out of luck"}), "says": "out of luck"},
+    "slow": {"call": lambda steps, delay_ms: ("slow", {"steps": steps, "delay_ms": delay_ms}), "says": "done"},
+    "ask": ("ask", {"question": "favourite colour?"}),
+    "sample": ("sample", {"prompt": "say something"}),
+    "roots": ("roots", {}),
+    "read": {
+        "listed": "demo://clock",
+        "template": "demo://file/{name}",
+        "both": ("demo://clock", "demo://file/readme"),
+    },
+    "prompt": {"name": "greet", "args": {"name": "Ada"}, "says": "Ada"},
+    "complete": {"name": "greet", "argument": {"name": "name", "value": "A"}},
+    "log": {"call": ("note", {"level": "warning", "message": "hi"}), "level": "warning", "says": "hi"},
+    "changed": ("change", {"what": "tools"}),
+    "updated": {"uri": "demo://clock", "call": ("change", {"what": "demo://clock"})},
+    "fault": {"uri": "demo://file/broken", "code": 7001, "data": {"part": "shaft", "tries": 3}},
+}
+
+# The reference server has names of its own, and no tool that changes a list. It logs at random levels.
+DYNAMIC = "demo://resource/dynamic/text"
+DOCUMENT = "demo://resource/static/document/architecture.md"
+EVERYTHING = {
+    "tools": ["echo", "get-sum", "trigger-long-running-operation"],
+    "structured": {"call": ("get-structured-content", {"location": "New York"}), "member": ("temperature", 33)},
+    "fail": {"call": ("get-resource-reference", {"resourceType": "Text", "resourceId": -1}), "says": "resourceId"},
+    "slow": {
+        "call": lambda steps, delay_ms: (
+            "trigger-long-running-operation",
+            {"steps": steps, "duration": steps * delay_ms / 1000},
+        ),
+        "says": "completed",
+    },
+    "ask": ("trigger-elicitation-request", {}),
+    "sample": ("trigger-sampling-request", {"prompt": "say something"}),
+    "roots": ("get-roots-list", {}),
+    "read": {"listed": DOCUMENT, "template": DYNAMIC + "/{resourceId}", "both": (DOCUMENT, DYNAMIC + "/1")},
+    "prompt": {"name": "args-prompt", "args": {"city": "Ada"}, "says": "Ada"},
+    "complete": {"name": "completable-prompt", "argument": {"name": "department", "value": "E"}},
+    "log": {"call": ("toggle-simulated-logging", {}), "level": None, "says": ""},
+    "changed": None,
+    "updated": {"uri": DOCUMENT, "call": ("toggle-subscriber-updates", {})},
+    "fault": {"uri": DYNAMIC + "/0", "code": -32603, "data": None},
+}
 
 
 class Skip(Exception):
@@ -77,6 +126,7 @@ async def run(peer: Any) -> int:
         # what was opened inside it. The SDKs bound their own handshake.
         connected = await attempt(lambda: peer.connect(stack), None)
         report("connect", connected)
+        peer.terms = EVERYTHING if str(connected.get("server")).endswith("everything") else DEMO
         if connected["ok"]:
             for check in CHECKS:
                 report(check.__name__.removeprefix("check_"), await attempt(lambda: check(peer), CHECK_TIMEOUT_S))
@@ -106,7 +156,10 @@ async def check_list(peer: Any) -> dict:
         pages += 1
         if cursor is None:
             break
-    for name in ("echo", "add", "slow"):
+    # A client that opens no session was not told who the server is.
+    if EVERYTHING["tools"][1] in names:
+        peer.terms = EVERYTHING
+    for name in peer.terms["tools"]:
         expect(name in names, f"tool {name} is not listed")
     expect(len(set(names)) == len(names), "a tool is listed twice")
     return {"count": len(names), "pages": pages}
@@ -118,15 +171,18 @@ async def check_call(peer: Any) -> None:
 
 
 async def check_structured(peer: Any) -> None:
-    result = await peer.call("add", {"a": 2, "b": 3})
-    expect((result.structured or {}).get("sum") == 5, f"add answered {result}")
-    expect("5" in result.text, f"add has no text beside its structure: {result}")
+    terms = peer.terms["structured"]
+    member, value = terms["member"]
+    result = await peer.call(*terms["call"])
+    expect((result.structured or {}).get(member) == value, f"{terms['call'][0]} answered {result}")
+    expect(str(value) in result.text, f"{terms['call'][0]} has no text beside its structure: {result}")
 
 
 async def check_tool_error(peer: Any) -> None:
-    result = await peer.call("fail", {"message": "out of luck"})
-    expect(result.is_error, f"fail did not set isError: {result}")
-    expect("out of luck" in result.text, f"fail lost its message: {result}")
+    terms = peer.terms["fail"]
+    result = await peer.call(*terms["call"])
+    expect(result.is_error, f"{terms['call'][0]} did not set isError: {result}")
+    expect(terms["says"] in result.text, f"{terms['call'][0]} lost its message: {result}")
 
 
 async def check_unknown_tool(peer: Any) -> dict:
@@ -146,71 +202,104 @@ async def check_progress(peer: Any) -> dict:
     async def on_progress(value: float, total: float | None, message: str | None) -> None:
         seen.append(value)
 
-    result = await peer.call("slow", {"steps": 3, "delay_ms": 10}, on_progress)
-    expect("done" in result.text, f"slow answered {result}")
+    terms = peer.terms["slow"]
+    result = await peer.call(*terms["call"](3, 10), on_progress)
+    expect(terms["says"] in result.text, f"slow answered {result}")
     expect(len(seen) == 3, f"expected 3 progress notes, got {seen}")
     expect(sorted(set(seen)) == seen, f"not increasing: {seen}")
     return {"progress": seen}
 
 
 async def check_cancel(peer: Any) -> dict | None:
-    facts = await peer.cancel_at_progress("slow", {"steps": 1000, "delay_ms": 20})
+    facts = await peer.cancel_at_progress(*peer.terms["slow"]["call"](1000, 20))
     result = await peer.call("echo", {"message": "still here"})
     expect("still here" in result.text, f"echo after cancel answered {result}")
     return facts
 
 
 async def check_elicit(peer: Any) -> None:
-    result = await peer.call("ask", {"question": "favourite colour?"})
+    result = await peer.call(*peer.terms["ask"])
     expect("blue" in result.text, f"ask answered {result}")
 
 
 async def check_sample(peer: Any) -> None:
-    result = await peer.call("sample", {"prompt": "say something"})
+    result = await peer.call(*peer.terms["sample"])
     expect("sampled" in result.text, f"sample answered {result}")
 
 
 async def check_roots(peer: Any) -> None:
-    result = await peer.call("roots", {})
+    result = await peer.call(*peer.terms["roots"])
     expect("file:///workspace" in result.text, f"roots answered {result}")
 
 
 async def check_read(peer: Any) -> None:
+    terms = peer.terms["read"]
     uris = [str(item.uri) for item in (await peer.client.list_resources()).resources]
-    expect("demo://clock" in uris, f"demo://clock is not among {uris}")
+    expect(terms["listed"] in uris, f"{terms['listed']} is not among {uris}")
     templates = await peer.list_templates()
-    expect("demo://file/{name}" in templates, f"demo://file/{{name}} is not among {templates}")
-    for uri in ("demo://clock", "demo://file/readme"):
+    expect(terms["template"] in templates, f"{terms['template']} is not among {templates}")
+    for uri in terms["both"]:
         contents = (await peer.read(uri)).contents
         expect(str(contents[0].uri) == uri and contents[0].text, f"{uri} read as {contents}")
 
 
 async def check_prompt(peer: Any) -> None:
+    terms = peer.terms["prompt"]
     names = [item.name for item in (await peer.client.list_prompts()).prompts]
-    expect("greet" in names, f"prompt greet is not among {names}")
-    messages = (await peer.client.get_prompt("greet", {"name": "Ada"})).messages
-    expect(any("Ada" in message.content.text for message in messages), f"greet gave {messages}")
+    expect(terms["name"] in names, f"prompt {terms['name']} is not among {names}")
+    messages = (await peer.client.get_prompt(terms["name"], terms["args"])).messages
+    expect(any(terms["says"] in message.content.text for message in messages), f"{terms['name']} gave {messages}")
 
 
 async def check_complete(peer: Any) -> dict:
-    ref = peer.PromptReference(type="ref/prompt", name="greet")
-    completion = (await peer.client.complete(ref, {"name": "name", "value": "A"})).completion
-    expect(completion.values, "no completion for the prefix A")
+    terms = peer.terms["complete"]
+    ref = peer.PromptReference(type="ref/prompt", name=terms["name"])
+    completion = (await peer.client.complete(ref, terms["argument"])).completion
+    expect(completion.values, f"no completion for the prefix {terms['argument']['value']}")
     return {"values": completion.values}
 
 
 async def check_log(peer: Any) -> dict:
+    terms = peer.terms["log"]
     note = peer.notes.next("log")
-    level = await peer.call_logged("note", {"level": "warning", "message": "hi"})
+    how = await peer.call_logged(*terms["call"])
     params = await note()
-    expect(params.level == "warning" and "hi" in str(params.data), f"log note was {params}")
-    return {"level": level}
+    expect(terms["level"] in (None, params.level) and terms["says"] in str(params.data), f"log note was {params}")
+    return {"level": how}
 
 
 async def check_changed(peer: Any) -> None:
+    if peer.terms["changed"] is None:
+        raise Skip("server: no tool changes its lists")
     async with peer.listening() as next_change:
-        await peer.call("change", {"what": "tools"})
+        await peer.call(*peer.terms["changed"])
         await next_change()
+
+
+async def check_updated(peer: Any) -> None:
+    terms = peer.terms["updated"]
+    async with peer.following(terms["uri"]) as next_update:
+        await peer.call(*terms["call"])
+        told = str((await next_update()).uri)
+        expect(told == terms["uri"], f"told of {told}")
+
+
+async def check_large(peer: Any) -> None:
+    message = "0123456789abcdef" * (LARGE_BYTES // 16)
+    text = (await peer.call("echo", {"message": message})).text
+    expect(text.endswith(message), f"of {len(message)} characters {len(text)} came back, or others")
+
+
+async def check_fault(peer: Any) -> None:
+    terms = peer.terms["fault"]
+    try:
+        contents = (await peer.read(terms["uri"])).contents
+    except peer.Error as error:
+        code, data = error.error.code, error.error.data
+        expect(code == terms["code"], f"{terms['uri']} failed with {code}: {error}")
+        expect(data == terms["data"], f"{terms['uri']} failed with data {data}")
+        return
+    expect(False, f"{terms['uri']} read as {contents}")
 
 
 async def check_ping(peer: Any) -> None:
@@ -221,10 +310,18 @@ CHECKS = [
     check_list, check_call, check_structured, check_tool_error,
     check_unknown_tool, check_progress, check_cancel, check_elicit,
     check_sample, check_roots, check_read, check_prompt,
-    check_complete, check_log, check_changed, check_ping,
+    check_complete, check_log, check_changed, check_updated,
+    check_large, check_fault, check_ping,
 ]  # fmt: skip
 
 
 def expect(holds: Any, why: str) -> None:
     if not holds:
         raise AssertionError(why)
+
+
+def fill(properties: dict[str, Any]) -> dict[str, str]:
+    """What the clients fill into a form."""
+    field = next((name for name in ("answer", "name") if name in properties), None)
+    expect(field, "elicitation form has no field `answer`")
+    return {field: "blue"}

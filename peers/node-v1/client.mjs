@@ -4,15 +4,24 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { WebSocketClientTransport } from '@modelcontextprotocol/sdk/client/websocket.js';
 import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
   LoggingMessageNotificationSchema,
+  ResourceUpdatedNotificationSchema,
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
 import { Notes, answers, parseArgs, reach, run } from '../script.mjs';
+
+const TRANSPORTS = {
+  StdioClientTransport,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  WebSocketClientTransport,
+};
 
 class Peer {
   notes = new Notes();
@@ -22,7 +31,7 @@ class Peer {
   );
 
   constructor(target) {
-    this.transport = reach(target, { StdioClientTransport, SSEClientTransport, StreamableHTTPClientTransport });
+    this.transport = reach(target, TRANSPORTS);
     // The SDK keeps a handler that was there before it connects, and calls both.
     this.transport.onmessage = message => this.onWire?.(message);
     // The SDK tells the negotiated revision to transports that ask for it, and to no one else.
@@ -37,6 +46,7 @@ class Peer {
     client.setRequestHandler(ListRootsRequestSchema, () => answers.roots());
     client.setNotificationHandler(LoggingMessageNotificationSchema, note => notes.arrived('log', note));
     client.setNotificationHandler(ToolListChangedNotificationSchema, note => notes.arrived('tools', note));
+    client.setNotificationHandler(ResourceUpdatedNotificationSchema, note => notes.arrived('updated', note));
   }
 
   async connect() {
@@ -63,13 +73,18 @@ class Peer {
 
   async callLogged(name, args) {
     const offered = this.client.getServerCapabilities()?.logging !== undefined;
-    if (offered) await this.client.setLoggingLevel('info');
+    if (offered) await this.client.setLoggingLevel('debug');
     await this.call(name, args);
     return offered ? 'set' : 'not offered';
   }
 
   async listen() {
     return async () => {};
+  }
+
+  async follow(uri) {
+    await this.client.subscribeResource({ uri });
+    return () => this.client.unsubscribeResource({ uri });
   }
 
   ping() {

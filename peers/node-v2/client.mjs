@@ -30,6 +30,7 @@ class Peer {
     client.setRequestHandler('roots/list', () => answers.roots());
     client.setNotificationHandler('notifications/message', note => notes.arrived('log', note));
     client.setNotificationHandler('notifications/tools/list_changed', note => notes.arrived('tools', note));
+    client.setNotificationHandler('notifications/resources/updated', note => notes.arrived('updated', note));
   }
 
   get modern() {
@@ -57,11 +58,11 @@ class Peer {
 
   async callLogged(name, args) {
     if (this.modern) {
-      await this.client.callTool({ name, arguments: args, _meta: { [LOG_LEVEL_META_KEY]: 'info' } });
+      await this.client.callTool({ name, arguments: args, _meta: { [LOG_LEVEL_META_KEY]: 'debug' } });
       return 'in the call';
     }
     const offered = this.client.getServerCapabilities()?.logging !== undefined;
-    if (offered) await this.client.setLoggingLevel('info');
+    if (offered) await this.client.setLoggingLevel('debug');
     await this.call(name, args);
     return offered ? 'set' : 'not offered';
   }
@@ -70,6 +71,15 @@ class Peer {
     if (!this.modern) return async () => {};
     const subscription = await this.client.listen({ toolsListChanged: true });
     return () => subscription.close();
+  }
+
+  async follow(uri) {
+    if (this.modern) {
+      const subscription = await this.client.listen({ resourceSubscriptions: [uri] });
+      return () => subscription.close();
+    }
+    await this.client.subscribeResource({ uri });
+    return () => this.client.unsubscribeResource({ uri });
   }
 
   ping() {

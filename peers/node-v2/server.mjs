@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
   McpServer,
+  ProtocolError,
   ResourceTemplate,
   completable,
   createMcpHandler,
@@ -82,6 +83,9 @@ function addAskingTools(server) {
   });
 }
 
+// Tells whoever listens over HTTP; nothing over stdio.
+let shared;
+
 function addNotingTools(server) {
   server.registerTool(
     'note',
@@ -94,11 +98,13 @@ function addNotingTools(server) {
 
   server.registerTool(
     'change',
-    { inputSchema: z.object({ what: z.enum(['tools', 'resources', 'prompts']) }) },
-    ({ what }) => {
-      if (what === 'tools') server.sendToolListChanged();
-      if (what === 'resources') server.sendResourceListChanged();
-      if (what === 'prompts') server.sendPromptListChanged();
+    { inputSchema: z.object({ what: z.string() }) },
+    async ({ what }) => {
+      // Over HTTP the server of a call is gone with it; who listens is known to the handler alone.
+      if (what === 'tools') await (shared ? shared.toolsChanged() : server.sendToolListChanged());
+      if (what === 'resources') await (shared ? shared.resourcesChanged() : server.sendResourceListChanged());
+      if (what === 'prompts') await (shared ? shared.promptsChanged() : server.sendPromptListChanged());
+      if (what.includes(':')) await (shared ? shared.resourceUpdated(what) : server.server.sendResourceUpdated({ uri: what }));
       return text('changed');
     },
   );
@@ -111,9 +117,13 @@ function addResourcesAndPrompts(server) {
   }));
 
   const template = new ResourceTemplate('demo://file/{name}', { list: undefined });
-  server.registerResource('file', template, plain, (uri, { name }) => ({
-    contents: [{ uri: uri.href, ...plain, text: `file ${name}` }],
-  }));
+  server.registerResource('file', template, plain, (uri, { name }) => {
+    if (name === 'broken') throw new ProtocolError(7001, 'the file is broken', { part: 'shaft', tries: 3 });
+    return { contents: [{ uri: uri.href, ...plain, text: `file ${name}` }] };
+  });
+  for (const method of ['resources/subscribe', 'resources/unsubscribe']) {
+    server.server.setRequestHandler(method, () => ({}));
+  }
 
   const names = ['Ada', 'Alan', 'Grace'];
   const name = completable(z.string(), prefix => names.filter(known => known.startsWith(prefix)));
@@ -126,6 +136,7 @@ function addResourcesAndPrompts(server) {
 function serve(make) {
   if (process.argv[2] !== '--http') return serveStdio(make);
   const handler = createMcpHandler(make);
+  shared = handler.notify;
   const http = createServer((request, response) => answer(handler, request, response));
   http.listen(0, '127.0.0.1', () => {
     process.stdout.write(`http://127.0.0.1:${http.address().port}/mcp\n`);
@@ -147,7 +158,8 @@ async function answer(handler, request, response) {
 }
 
 serve(() => {
-  const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities: { logging: {} } });
+  const capabilities = { logging: {}, resources: { subscribe: true, listChanged: true } };
+  const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities });
   addPlainTools(server);
   addAskingTools(server);
   addNotingTools(server);

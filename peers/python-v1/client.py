@@ -14,7 +14,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from script import CHECK_TIMEOUT_S, Notes, Result, expect, parse_args, run  # noqa: E402
+from script import CHECK_TIMEOUT_S, Notes, Result, expect, fill, parse_args, run  # noqa: E402
 
 
 class Peer:
@@ -56,6 +56,8 @@ class Peer:
             match message.root:
                 case types.ToolListChangedNotification():
                     self.notes.arrived("tools", message.root)
+                case types.ResourceUpdatedNotification(params=params):
+                    self.notes.arrived("updated", params)
                 case types.ProgressNotification(params=params):
                     self.notes.arrived("progress", params)
 
@@ -105,13 +107,19 @@ class Peer:
     async def call_logged(self, name: str, args: dict) -> str:
         offered = self.client.get_server_capabilities().logging is not None
         if offered:
-            await self.client.set_logging_level("info")
+            await self.client.set_logging_level("debug")
         await self.call(name, args)
         return "set" if offered else "not offered"
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Any]:
         yield self.notes.next("tools")
+
+    @asynccontextmanager
+    async def following(self, uri: str) -> AsyncIterator[Any]:
+        await self.client.subscribe_resource(uri)
+        yield self.notes.next("updated")
+        await self.client.unsubscribe_resource(uri)
 
     async def ping(self) -> None:
         await self.client.send_ping()
@@ -122,8 +130,7 @@ async def ignore_progress(progress: float, total: float | None, message: str | N
 
 
 async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-    expect("answer" in params.requestedSchema["properties"], "elicitation form has no field `answer`")
-    return types.ElicitResult(action="accept", content={"answer": "blue"})
+    return types.ElicitResult(action="accept", content=fill(params.requestedSchema["properties"]))
 
 
 async def sample(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:

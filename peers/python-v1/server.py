@@ -3,14 +3,15 @@
 import socket
 import sys
 from datetime import datetime, timezone
-from typing import Literal
+from typing import Any
 
 import anyio
 import uvicorn
-from mcp import types
+from mcp import McpError, types
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
-from pydantic import BaseModel
+from mcp.server.lowlevel import NotificationOptions
+from pydantic import AnyUrl, BaseModel
 
 mcp = FastMCP("peer-python-v1", log_level="WARNING")
 
@@ -82,7 +83,7 @@ async def note(level: types.LoggingLevel, message: str, ctx: Context) -> str:
 
 
 @mcp.tool(structured_output=False)
-async def change(what: Literal["tools", "resources", "prompts"], ctx: Context) -> str:
+async def change(what: str, ctx: Context) -> str:
     match what:
         case "tools":
             await ctx.session.send_tool_list_changed()
@@ -90,6 +91,8 @@ async def change(what: Literal["tools", "resources", "prompts"], ctx: Context) -
             await ctx.session.send_resource_list_changed()
         case "prompts":
             await ctx.session.send_prompt_list_changed()
+        case uri if ":" in uri:
+            await ctx.session.send_resource_updated(AnyUrl(uri))
     return "changed"
 
 
@@ -120,8 +123,41 @@ async def complete(
     return None
 
 
+def complete_the_rest() -> None:
+    """What the SDK's server can do, and `FastMCP` has no name for."""
+    server = mcp._mcp_server
+    handlers = server.request_handlers
+
+    async def subscribe(request: Any) -> types.ServerResult:
+        return types.ServerResult(types.EmptyResult())
+
+    handlers[types.SubscribeRequest] = handlers[types.UnsubscribeRequest] = subscribe
+
+    # Errors of resources lose their code on the way through `FastMCP`.
+    read = handlers[types.ReadResourceRequest]
+
+    async def read_or_break(request: types.ReadResourceRequest) -> types.ServerResult:
+        if str(request.params.uri) == "demo://file/broken":
+            data = {"part": "shaft", "tries": 3}
+            raise McpError(types.ErrorData(code=7001, message="the file is broken", data=data))
+        return await read(request)
+
+    handlers[types.ReadResourceRequest] = read_or_break
+
+    # It never announces subscriptions, and changes of lists only when told to.
+    announced = server.get_capabilities
+
+    def announce(_: NotificationOptions, experimental: dict) -> types.ServerCapabilities:
+        capabilities = announced(NotificationOptions(True, True, True), experimental)
+        capabilities.resources.subscribe = True
+        return capabilities
+
+    server.get_capabilities = announce
+
+
 def main() -> None:
     """Serves over stdio, or over what the first argument says; where it listens goes to stdout."""
+    complete_the_rest()
     apps = {"--http": ("/mcp", mcp.streamable_http_app), "--sse": ("/sse", mcp.sse_app)}
     if len(sys.argv) < 2:
         return mcp.run("stdio")

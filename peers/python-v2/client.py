@@ -18,7 +18,7 @@ from mcp import Client, MCPDeprecationWarning, MCPError, StdioServerParameters
 from mcp.client.sse import sse_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from script import CHECK_TIMEOUT_S, Notes, Result, Skip, expect, parse_args, run  # noqa: E402
+from script import CHECK_TIMEOUT_S, Notes, Result, Skip, expect, fill, parse_args, run  # noqa: E402
 
 # Ping and log levels are deprecated in the modern era; the legacy checks use them on purpose.
 warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
@@ -48,7 +48,7 @@ class Peer:
             elicitation_callback=elicit,
             list_roots_callback=list_roots,
             logging_callback=self.on_log,
-            log_level="info",
+            log_level="debug",
             message_handler=self.on_message,
         )
 
@@ -71,6 +71,8 @@ class Peer:
     async def on_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.notes.arrived("tools", message)
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.notes.arrived("updated", message.params)
 
     async def list_tools(self, cursor: str | None) -> tuple[list[str], str | None]:
         page = await self.client.list_tools(cursor=cursor)
@@ -99,7 +101,7 @@ class Peer:
     async def call_logged(self, name: str, args: dict) -> str:
         offered = not self.modern and self.client.server_capabilities.logging is not None
         if offered:
-            await self.client.set_logging_level("info")
+            await self.client.set_logging_level("debug")
         await self.call(name, args)
         if self.modern:
             return "in the call"
@@ -113,6 +115,16 @@ class Peer:
         async with self.client.listen(tools_list_changed=True) as subscription:
             yield subscription.__anext__
 
+    @asynccontextmanager
+    async def following(self, uri: str) -> AsyncIterator[Any]:
+        if self.modern:
+            async with self.client.listen(resource_subscriptions=[uri]) as subscription:
+                yield subscription.__anext__
+            return
+        await self.client.subscribe_resource(uri)
+        yield self.notes.next("updated")
+        await self.client.unsubscribe_resource(uri)
+
     async def ping(self) -> None:
         if self.modern:
             raise Skip("sdk: ping is not part of 2026-07-28")
@@ -120,8 +132,7 @@ class Peer:
 
 
 async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-    expect("answer" in params.requested_schema["properties"], "elicitation form has no field `answer`")
-    return types.ElicitResult(action="accept", content={"answer": "blue"})
+    return types.ElicitResult(action="accept", content=fill(params.requested_schema["properties"]))
 
 
 async def sample(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:

@@ -9,12 +9,12 @@ import socket
 import sys
 import warnings
 from datetime import datetime, timezone
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import anyio
 import mcp_types as types
 import uvicorn
-from mcp import MCPDeprecationWarning
+from mcp import MCPDeprecationWarning, MCPError
 from mcp.server.mcpserver import (
     AcceptedElicitation,
     Context,
@@ -26,6 +26,7 @@ from mcp.server.mcpserver import (
     Resolve,
     Sample,
 )
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import BaseModel
 
@@ -113,7 +114,7 @@ async def note(level: types.LoggingLevel, message: str, ctx: Context) -> str:
 
 
 @mcp.tool(structured_output=False)
-async def change(what: Literal["tools", "resources", "prompts"], ctx: Context) -> str:
+async def change(what: str, ctx: Context) -> str:
     # The SDK has one way to tell listeners and another to tell legacy clients.
     modern = (ctx.protocol_version or "") >= MODERN
     match what:
@@ -123,6 +124,8 @@ async def change(what: Literal["tools", "resources", "prompts"], ctx: Context) -
             await (ctx.notify_resources_changed() if modern else ctx.session.send_resource_list_changed())
         case "prompts":
             await (ctx.notify_prompts_changed() if modern else ctx.session.send_prompt_list_changed())
+        case uri if ":" in uri:
+            await (ctx.notify_resource_updated(uri) if modern else ctx.session.send_resource_updated(uri))
     return "changed"
 
 
@@ -133,6 +136,8 @@ def clock() -> str:
 
 @mcp.resource("demo://file/{name}", mime_type="text/plain")
 def file(name: str) -> str:
+    if name == "broken":
+        raise MCPError(7001, "the file is broken", {"part": "shaft", "tries": 3})
     return f"file {name}"
 
 
@@ -153,8 +158,28 @@ async def complete(
     return None
 
 
+def complete_the_rest() -> None:
+    """What the SDK's server can do in the legacy era, and `MCPServer` has no name for."""
+    server = mcp._lowlevel_server
+
+    async def subscribe(context: Any, params: Any) -> types.EmptyResult:
+        return types.EmptyResult()
+
+    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
+    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, subscribe)
+
+    # Changes of lists are announced only when told to.
+    announced = server.get_capabilities
+
+    def announce(_: Any = None, *rest: Any, **more: Any) -> types.ServerCapabilities:
+        return announced(NotificationOptions(True, True, True), *rest, **more)
+
+    server.get_capabilities = announce
+
+
 def main() -> None:
     """Serves over stdio, or over what the first argument says; where it listens goes to stdout."""
+    complete_the_rest()
     apps = {"--http": ("/mcp", mcp.streamable_http_app), "--sse": ("/sse", mcp.sse_app)}
     if len(sys.argv) < 2:
         return mcp.run("stdio")

@@ -4,12 +4,17 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::model::{Resource, ResourceContents, ResourceTemplate};
 use cardan_server::Stop;
 use cardan_server::builder::Builder;
+use serde_json::json;
 
 use super::clock;
 
 const CLOCK: &str = "demo://clock";
 const TEMPLATE: &str = "demo://file/{name}";
 const TEXT: &str = "text/plain";
+
+/// A file whose reading fails, with a code that no protocol knows.
+const BROKEN: &str = "broken";
+const BROKEN_CODE: i64 = 7001;
 
 /// Three pages of a list.
 const PAGES: usize = 25;
@@ -40,6 +45,10 @@ pub(super) fn add_to(builder: Builder) -> Builder {
     builder
         .template(template, async |uri: String, variables, _| {
             let name = variables.get("name").map(String::as_str).unwrap_or_default();
+            if name == BROKEN {
+                let fault = Fault::new(BROKEN_CODE, "the file is broken");
+                return Err(Stop::Fault(fault.with_data(&json!({ "part": "shaft", "tries": 3 }))));
+            }
             match FILES.iter().find(|(file, _)| *file == name) {
                 Some((_, text)) => Ok(vec![ResourceContents::text(uri, *text).with_mime_type(TEXT)]),
                 None => Err(Stop::Fault(Fault::resource_not_found(&uri))),

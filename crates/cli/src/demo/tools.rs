@@ -12,6 +12,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use crate::output::tell;
+
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
     /// What to say back.
@@ -99,12 +101,23 @@ fn add(args: &Add) -> Result<Json<Sum>, Stop> {
     Ok(Json(Sum { sum: sum.ok_or_else(|| Stop::failed("the sum is too large"))? }))
 }
 
+/// Tells on stderr that its work was given up, so that whoever cancels a call can see that it arrived.
+struct Unfinished;
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        tell("cancelled");
+    }
+}
+
 async fn slow(args: Slow, cx: Cx) -> &'static str {
+    let unfinished = Unfinished;
     for step in 1..=args.steps {
         tokio::time::sleep(Duration::from_millis(args.delay_ms)).await;
         let message = format!("step {step} of {}", args.steps);
         cx.progress(f64::from(step), Some(f64::from(args.steps)), Some(&message));
     }
+    std::mem::forget(unfinished);
     "done"
 }
 

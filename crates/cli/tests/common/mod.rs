@@ -224,7 +224,7 @@ impl Raw {
 }
 
 /// Checks that every client must pass in every era it speaks; `ping` exists in the legacy era only.
-pub(crate) const CHECKS: [&str; 16] = [
+pub(crate) const CHECKS: [&str; 19] = [
     "connect",
     "list",
     "call",
@@ -241,6 +241,9 @@ pub(crate) const CHECKS: [&str; 16] = [
     "complete",
     "log",
     "changed",
+    "updated",
+    "large",
+    "fault",
 ];
 
 /// A directory of one test's own.
