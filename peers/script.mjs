@@ -305,7 +305,7 @@ async function attempt(body, peer) {
 
 function after(ms) {
   return new Promise((_, reject) => {
-    setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms).unref();
+    setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
   });
 }
 

@@ -6,6 +6,7 @@ mod chores;
 mod conformance;
 mod coverage;
 mod fuzz;
+mod interop;
 mod lex;
 mod mention;
 mod peers;
@@ -31,6 +32,9 @@ cargo xtask <chore>
                                           and required ones fail the chore while they are open
   conformance [--server|--client] [--revision R] [--scenario S]
                                           the official suite; the server unless told otherwise
+  interop [--quick] [--client C] [--server S] [--resume]
+                                          every client through a bridge to every server; C and S are such as
+                                          python-v2, python-v2:modern or python-v2:modern:http
   tidy                                    rules that no compiler checks
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Some("peers") => peers::run(args),
         Some("coverage-of-requirements") => coverage::run(args),
         Some("conformance") => conformance::run(args),
+        Some("interop") => interop::run(args),
         Some("tidy") => tidy::run(args),
         Some("fuzz") => fuzz::run(args),
         Some("sim") => chores::sim(args),
