@@ -62,6 +62,33 @@ fn a_handed_listen_does_not_hold_up_the_end() {
     assert!(server.closed.is_some(), "nothing else runs");
 }
 
+/// LOG-1: whoever is behind us may log without having said so, as some SDKs do; what it says reaches its client.
+#[test]
+fn log_notes_that_nobody_announced_are_told() {
+    let silent = |config: &mut Config| {
+        handing(config);
+        config.capabilities = Bytes::from_static(b"{\"tools\":{}}");
+    };
+    let params = Bytes::from_static(b"{\"level\":\"info\",\"data\":\"hi\"}");
+    let log = |key| Command::Log { key: Some(key), level: LogLevel::Info, params: params.clone() };
+    let told = note("notifications/message", json!({"level": "info", "data": "hi"}));
+    let mut server = Bench::legacy_server_with("2025-11-25", json!({}), silent);
+    server.feed(legacy(1, "tools/call", json!({"name": "t"})));
+    let key = server.called().key;
+    server.local(log(key));
+    assert_eq!(server.one(), told);
+    let mut server = Bench::server_with(silent);
+    let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
+    let mut call = modern(1, "tools/call", json!({"name": "t"}));
+    for (name, value) in meta.as_object().expect("an object") {
+        call["params"]["_meta"][name] = value.clone();
+    }
+    server.feed(call);
+    let key = server.called().key;
+    server.local(log(key));
+    assert_eq!(server.one(), told);
+}
+
 /// LOG-2, LOG-3, RES-13: subscriptions and levels of a legacy client are handed over once they make sense.
 #[test]
 fn subscriptions_and_levels_are_handed_over() {

@@ -93,7 +93,7 @@ impl Guest {
                 _seat: seat,
             }
         });
-        if core.era() == Era::Modern && caps.logging {
+        if core.era() == Era::Modern {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
             guest.line.set_level(LogLevel::Info);
         }

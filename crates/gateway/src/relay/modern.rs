@@ -45,7 +45,8 @@ pub(super) async fn call(
             let askable = askable(&core, &called.capabilities);
             let plan = Plan {
                 asks: core.era() == Era::Legacy && called.call.method.may_ask() && askable != json!({}),
-                logs: called.log_level.filter(|_| core.config().server_caps().logging),
+                // Whether it was announced or not: some upstreams log without a word about it.
+                logs: called.log_level,
                 askable,
                 // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
                 rounds: Rounds::Callers,

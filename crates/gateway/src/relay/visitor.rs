@@ -69,7 +69,7 @@ impl Visitor {
                 let plan = Plan {
                     asks: called.call.method.may_ask() && self.askable != json!({}),
                     askable: self.askable.clone(),
-                    logs: lock(&self.level).filter(|_| self.core.config().server_caps().logging),
+                    logs: *lock(&self.level),
                     // What a modern upstream asks by its results is asked here, and its session makes the retry.
                     rounds: Rounds::Ours,
                 };

@@ -426,17 +426,16 @@ impl Session {
 
     /// The level of the legacy session: what the client set, or our own choice before that.
     fn legacy_level(&self) -> Option<LogLevel> {
-        let ours = match self.config.interests {
-            Interests::Kept => LogLevel::Info,
-            // Whoever is behind us has a level of its own.
-            Interests::Handed => LogLevel::Debug,
-        };
-        self.server.logging.then(|| self.log_level.unwrap_or(ours))
+        match self.config.interests {
+            Interests::Kept => self.server.logging.then(|| self.log_level.unwrap_or(LogLevel::Info)),
+            // Whoever is behind us has a level of its own, and may log without having announced it.
+            Interests::Handed => Some(self.log_level.unwrap_or(LogLevel::Debug)),
+        }
     }
 
     /// A log note: on its call's lane and by its call's level; legacy ones also without a call.
     pub(super) fn log(&mut self, key: Option<CallKey>, level: LogLevel, params: Bytes) {
-        if !self.server.logging {
+        if !self.server.logging && self.config.interests == Interests::Kept {
             return;
         }
         let running = key.and_then(|key| self.inbound.get(key));
