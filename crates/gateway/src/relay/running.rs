@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_client::{Call, Watcher};
@@ -49,9 +50,23 @@ pub(super) struct Running {
     lease: Option<Lease>,
     /// May its result name a task?
     tasks: Tasks,
+    /// How its log notes come.
+    notes: Notes,
     /// What the call occupies elsewhere, for as long as it runs.
     held: Held,
 }
+
+/// How the log notes of a call come, seen from its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    /// Before it, or nobody wants them.
+    Before,
+    /// Perhaps by a stream of their own, and so after it.
+    Beside,
+}
+
+/// How long a reply waits for notes that were sent before it.
+const SETTLING: Duration = Duration::from_millis(500);
 
 /// Something that is occupied while a call runs.
 pub(crate) type Held = Option<Box<dyn Any + Send>>;
@@ -123,6 +138,10 @@ impl Running {
             rounds: plan.rounds,
             lease: Some(lease),
             tasks: Names::concern(&called),
+            notes: match (plan.logs, called.revision.era(), upstream, core.options.behind) {
+                (Some(_), Era::Modern, Era::Legacy, Behind::One) => Notes::Beside,
+                _ => Notes::Before,
+            },
             held,
         };
         running.run(core, principal, cx, &called).await
@@ -150,6 +169,7 @@ impl Running {
                 Step::Deaf => self.overheard = None,
                 Step::Progress(None) => {
                     let outcome = self.call.outcome().await;
+                    self.settle().await;
                     // What was told before the reply is told before it.
                     while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
                         pass_on(cx, log_of(&event));
@@ -171,6 +191,14 @@ impl Running {
     /// Waits for its end, whatever becomes known before.
     pub(super) async fn ended(&mut self) {
         self.call.outcome().await;
+    }
+
+    /// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the
+    /// upstream said before the reply, by whichever way, has arrived then.
+    async fn settle(&mut self) {
+        if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
+            let _ = tokio::time::timeout(SETTLING, lease.shared.line.managed.ping()).await;
+        }
     }
 
     /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.
