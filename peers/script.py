@@ -311,7 +311,7 @@ CHECKS = [
     check_unknown_tool, check_progress, check_cancel, check_elicit,
     check_sample, check_roots, check_read, check_prompt,
     check_complete, check_log, check_changed, check_updated,
-    check_large, check_fault, check_ping,
+    check_fault, check_ping, check_large,
 ]  # fmt: skip
 
 

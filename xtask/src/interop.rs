@@ -21,6 +21,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     args::Args,
+    peers,
     run::{cargo, say, show, succeed},
     walk,
 };
@@ -78,7 +79,7 @@ pub(crate) fn quick(root: &Path) -> Result<()> {
 
 fn chosen(sides: Vec<Side>, wanted: &[String], what: &str) -> Result<Vec<Side>> {
     let all = sides.iter().map(|side| side.word()).collect::<Vec<_>>().join(", ");
-    let takes = |side: &Side| side.kit != Kit::Rmcp && (wanted.is_empty() || wanted.iter().any(|word| side.is(word)));
+    let takes = |side: &Side| wanted.is_empty() || wanted.iter().any(|word| side.is(word));
     let chosen: Vec<Side> = sides.into_iter().filter(takes).collect();
     if chosen.is_empty() {
         bail!("no such {what}; there are {all}, and what these begin with up to a colon");
@@ -89,6 +90,7 @@ fn chosen(sides: Vec<Side>, wanted: &[String], what: &str) -> Result<Vec<Side>> 
 fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
     let clients = chosen(cast::clients(), &wanted.clients, "client")?;
     let servers = chosen(cast::servers(), &wanted.servers, "server")?;
+    peers::set_up(root)?;
     // One after the other: together they would want other features of the same crates.
     for (package, binary) in [("cardan-cli", "cardan"), ("cardan-conformance", "interop-client")] {
         succeed(cargo(root).args(["build", "--quiet", "-p", package, "--bin", binary]))?;

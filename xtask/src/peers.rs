@@ -1,7 +1,7 @@
 //! Setting up the foreign peers the interop tests talk to.
 //!
-//! A peer is a folder below `peers/`: `node-*` with a `package.json`, or `python-*` with a
-//! `requirements.txt`. Node packages go beside, Python packages into `target/peers/<name>`.
+//! A peer is a folder below `peers/`: `node-*` with a `package.json`, `python-*` with a `requirements.txt`, or one with
+//! a `Cargo.toml`. Node packages go beside, the others into `target/peers/<name>`.
 //! A stamp remembers what was installed, so that the second run costs nothing. One peer is no SDK but a
 //! proxy: `nginx`.
 
@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     args::Args,
-    run::{say, succeed},
+    run::{cargo, say, succeed},
     walk,
 };
 
@@ -28,6 +28,8 @@ const SKIP: &str = "CARDAN_SKIP_PEERS";
 enum Kind {
     Node,
     Python,
+    /// A workspace of its own, whose programs are built.
+    Rust,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,8 @@ fn find(root: &Path) -> Result<Vec<Peer>> {
             (Kind::Node, folder.join("node_modules"))
         } else if name.starts_with("python-") && folder.join("requirements.txt").is_file() {
             (Kind::Python, made.join(&name))
+        } else if folder.join("Cargo.toml").is_file() {
+            (Kind::Rust, made.join(&name))
         } else {
             continue;
         };
@@ -120,15 +124,19 @@ impl Peer {
         }
         say(&format!("peer {}: installing", self.name));
         fs::create_dir_all(self.stamp.parent().context("a stamp lies in a folder")?)?;
-        // Half an installation must not pass for a whole one, here or in the tests.
-        for remains in [&self.stamp, &self.place] {
-            remove(remains)?;
+        // Half an installation must not pass for a whole one, here or in the tests. Half a build is built on.
+        remove(&self.stamp)?;
+        if self.kind != Kind::Rust {
+            remove(&self.place)?;
         }
         let done = match self.kind {
             Kind::Node => self.install_node(),
             Kind::Python => self.install_python(),
+            Kind::Rust => {
+                succeed(cargo(&self.folder).args(["build", "--locked", "--quiet", "--target-dir"]).arg(&self.place))
+            }
         };
-        if done.is_err() {
+        if done.is_err() && self.kind != Kind::Rust {
             remove(&self.place)?;
         }
         done?;
@@ -150,8 +158,11 @@ impl Peer {
     /// Changes whenever the wanted packages change.
     fn fingerprint(&self) -> Result<String> {
         let mut hash = Fnv::START;
-        for name in ["package.json", "package-lock.json", "requirements.txt"] {
-            let path = self.folder.join(name);
+        let wanted = ["package.json", "package-lock.json", "requirements.txt", "Cargo.toml", "Cargo.lock"];
+        let sources = fs::read_dir(self.folder.join("src")).into_iter().flatten().flatten();
+        let mut sources: Vec<PathBuf> = sources.map(|source| source.path()).collect();
+        sources.sort();
+        for path in wanted.into_iter().map(|name| self.folder.join(name)).chain(sources) {
             if path.is_file() {
                 hash = hash.add(&fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?);
             }

@@ -18,7 +18,7 @@ use crate::run::say;
 /// What every client reports; `ping` is left out where there is none.
 pub(super) const CHECKS: [&str; 20] = [
     "connect", "list", "call", "structured", "tool_error", "unknown_tool", "progress", "cancel", "elicit", "sample",
-    "roots", "read", "prompt", "complete", "log", "changed", "updated", "large", "fault", "ping",
+    "roots", "read", "prompt", "complete", "log", "changed", "updated", "fault", "ping", "large",
 ];
 
 /// A judged cell.

@@ -242,8 +242,8 @@ pub(crate) const CHECKS: [&str; 19] = [
     "log",
     "changed",
     "updated",
-    "large",
     "fault",
+    "large",
 ];
 
 /// A directory of one test's own.

@@ -17,7 +17,7 @@ use crate::terms::{Terms, Tool};
 /// In the order of the script.
 pub(crate) const ALL: [&str; 19] = [
     "list", "call", "structured", "tool_error", "unknown_tool", "progress", "cancel", "elicit", "sample", "roots",
-    "read", "prompt", "complete", "log", "changed", "updated", "large", "fault", "ping",
+    "read", "prompt", "complete", "log", "changed", "updated", "fault", "ping", "large",
 ];
 
 const LARGE_BYTES: usize = 1 << 20;
