@@ -32,7 +32,7 @@ cargo xtask <chore>
                                           and required ones fail the chore while they are open
   conformance [--server|--client] [--revision R] [--scenario S]
                                           the official suite; the server unless told otherwise
-  interop [--quick] [--client C] [--server S] [--resume]
+  interop [--quick] [--client C] [--server S] [--workers N] [--resume]
                                           every client through a bridge to every server; C and S are such as
                                           python-v2, python-v2:modern or python-v2:modern:http
   tidy                                    rules that no compiler checks

@@ -132,9 +132,9 @@ impl Peer {
         let done = match self.kind {
             Kind::Node => self.install_node(),
             Kind::Python => self.install_python(),
-            Kind::Rust => {
-                succeed(cargo(&self.folder).args(["build", "--locked", "--quiet", "--target-dir"]).arg(&self.place))
-            }
+            Kind::Rust => succeed(
+                cargo(&self.folder).args(["build", "--locked", "--quiet", "--target-dir"]).arg(&self.place),
+            ),
         };
         if done.is_err() && self.kind != Kind::Rust {
             remove(&self.place)?;

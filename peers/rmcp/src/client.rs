@@ -20,8 +20,25 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 const LARGE_BYTES: usize = 1 << 20;
 
 const CHECKS: [&str; 19] = [
-    "list", "call", "structured", "tool_error", "unknown_tool", "progress", "cancel", "elicit", "sample", "roots",
-    "read", "prompt", "complete", "log", "changed", "updated", "fault", "ping", "large",
+    "list",
+    "call",
+    "structured",
+    "tool_error",
+    "unknown_tool",
+    "progress",
+    "cancel",
+    "elicit",
+    "sample",
+    "roots",
+    "read",
+    "prompt",
+    "complete",
+    "log",
+    "changed",
+    "updated",
+    "fault",
+    "ping",
+    "large",
 ];
 
 /// The SDK's types are its own; the words of the protocol are everybody's.
@@ -76,7 +93,11 @@ impl ClientHandler for Handler {
         let _ = self.notes.send(Note::Progress(params.progress));
     }
 
-    async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         let _ = self.notes.send(Note::Log(serde_json::to_value(&params).unwrap_or_default()));
     }
 
@@ -84,7 +105,11 @@ impl ClientHandler for Handler {
         let _ = self.notes.send(Note::Tools);
     }
 
-    async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         let _ = self.notes.send(Note::Updated(params.uri));
     }
 }
@@ -213,13 +238,15 @@ impl Peer {
                 expect(result.is_error == Some(true), || format!("no isError: {result:?}"))?;
                 expect(text_of(&result).contains(says), || format!("the message is lost: {result:?}"))
             }
-            "unknown_tool" => match self.service.call_tool(Self::params(&json!(["no_such_tool", {}]))).await {
-                Ok(result) => expect(result.is_error == Some(true), || format!("answered {result:?}")),
-                Err(ServiceError::McpError(error)) => {
-                    expect(error.code.0 == -32602, || format!("failed with {}: {}", error.code.0, error.message))
+            "unknown_tool" => {
+                match self.service.call_tool(Self::params(&json!(["no_such_tool", {}]))).await {
+                    Ok(result) => expect(result.is_error == Some(true), || format!("answered {result:?}")),
+                    Err(ServiceError::McpError(error)) => expect(error.code.0 == -32602, || {
+                        format!("failed with {}: {}", error.code.0, error.message)
+                    }),
+                    Err(error) => Err(error.into()),
                 }
-                Err(error) => Err(error.into()),
-            },
+            }
             "progress" => self.progress().await,
             "cancel" => self.cancel().await,
             "elicit" => self.says(&self.terms["ask"], "blue").await,
@@ -275,7 +302,8 @@ impl Peer {
         let done = self.terms["done"].as_str().unwrap_or_default();
         expect(text_of(&result).contains(done), || format!("answered {result:?}"))?;
         let mut seen = Vec::new();
-        // The SDK handles each note in a task of its own, so the last may come after the result.
+        // The SDK handles each note in a task of its own: the last may come after the result, and their order is lost
+        // before anybody sees it, so that only the notes themselves can be judged.
         while seen.len() < 3 {
             let note = self.note(|note| if let Note::Progress(at) = note { Some(at) } else { None });
             match tokio::time::timeout(Duration::from_secs(1), note).await {
@@ -283,6 +311,7 @@ impl Peer {
                 Err(_) => break,
             }
         }
+        seen.sort_by(f64::total_cmp);
         expect(seen == [1.0, 2.0, 3.0], || format!("expected 3 progress notes, got {seen:?}"))
     }
 
@@ -306,7 +335,9 @@ impl Peer {
         expect(uris.iter().any(|uri| *wanted == **uri), || format!("{wanted} is not listed"))?;
         let templates = self.service.list_all_resource_templates().await?;
         let wanted = &self.terms["template"];
-        expect(templates.iter().any(|item| *wanted == *item.uri_template), || format!("{wanted} is not listed"))?;
+        expect(templates.iter().any(|item| *wanted == *item.uri_template), || {
+            format!("{wanted} is not listed")
+        })?;
         for uri in self.terms["read"].as_array().into_iter().flatten() {
             let result = self.service.read_resource(of(json!({ "uri": uri }))).await?;
             let contents = serde_json::to_value(&result.contents).unwrap_or_default();
@@ -351,7 +382,9 @@ impl Peer {
         let mut listen = self.service.listen(of(json!({ "toolsListChanged": true }))).await?;
         self.call(tool).await?;
         let told = listen.next().await?;
-        expect(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))), || format!("told {told:?}"))?;
+        expect(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))), || {
+            format!("told {told:?}")
+        })?;
         Ok(listen.cancel().await?)
     }
 
@@ -388,7 +421,11 @@ impl Peer {
     }
 }
 
-async fn connect(era: &str, target: &[String], handler: Handler) -> Result<RunningService<RoleClient, Handler>, String> {
+async fn connect(
+    era: &str,
+    target: &[String],
+    handler: Handler,
+) -> Result<RunningService<RoleClient, Handler>, String> {
     let mode = match era {
         "modern" => rmcp::service::ClientLifecycleMode::Discover {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -424,7 +461,8 @@ fn tell(check: &str, outcome: &Checked, more: BTreeMap<&str, Value>) {
 #[tokio::main]
 async fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let split = words.iter().position(|word| word == "--").expect("usage: rmcp-client [--era ERA] -- command | url");
+    let split =
+        words.iter().position(|word| word == "--").expect("usage: rmcp-client [--era ERA] -- command | url");
     let era = if words[0] == "--era" { words[1].clone() } else { "legacy".into() };
     let (notes, heard) = mpsc::unbounded_channel();
     let connecting = connect(&era, &words[split + 1..], Handler { notes });
@@ -442,7 +480,8 @@ async fn main() -> ExitCode {
     let mut counts = [1, 0, 0];
     for check in CHECKS {
         let outcome = tokio::time::timeout(CHECK_TIMEOUT, peer.check(check)).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Unmet::Failed(format!("no answer within {CHECK_TIMEOUT:?}"))));
+        let outcome =
+            outcome.unwrap_or_else(|_| Err(Unmet::Failed(format!("no answer within {CHECK_TIMEOUT:?}"))));
         counts[match outcome {
             Ok(()) => 0,
             Err(Unmet::Failed(_)) => 1,

@@ -40,9 +40,7 @@ fn failed(error: ServiceError) -> ErrorData {
 }
 
 fn tools() -> Value {
-    let tool = |name: &str, properties: Value| {
-        json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } })
-    };
+    let tool = |name: &str, properties: Value| json!({ "name": name, "inputSchema": { "type": "object", "properties": properties } });
     let (word, number) = (json!({ "type": "string" }), json!({ "type": "number" }));
     let mut add = tool("add", json!({ "a": number, "b": number }));
     add["outputSchema"] = json!({ "type": "object", "properties": { "sum": number }, "required": ["sum"] });
@@ -87,7 +85,8 @@ impl Peer {
         ask: Value,
         read: impl Fn(&Value) -> String,
     ) -> Result<CallToolResponse, ErrorData> {
-        let modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let modern =
+            context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         if modern {
             return Ok(match request.input_responses.as_ref().and_then(|answers| answers.get("it")) {
                 Some(answer) => text(read(&serde_json::to_value(answer).unwrap_or_default())),
@@ -113,7 +112,8 @@ impl Peer {
     async fn change(&self, what: &str, context: &Context) -> Result<CallToolResponse, ErrorData> {
         // Whoever listens is told by its listen; legacy clients are told by their session.
         let _ = CHANGES.send(what.to_owned());
-        let modern = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let modern =
+            context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
         if !modern {
             match what {
                 "tools" => context.peer.notify_tool_list_changed().await,
@@ -139,11 +139,19 @@ impl ServerHandler for Peer {
         ServerConfig::new(capabilities).with_server_info(Implementation::new("peer-rmcp", "1.0.0"))
     }
 
-    async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: Context) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(of(tools())))
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
         let args = Value::Object(request.arguments.clone().unwrap_or_default());
         let word = |name: &str| args[name].as_str().unwrap_or_default().to_owned();
         match request.name.as_ref() {
@@ -158,13 +166,16 @@ impl ServerHandler for Peer {
                 let schema = json!({
                     "type": "object", "properties": { "answer": { "type": "string" } }, "required": ["answer"],
                 });
-                let params = json!({ "mode": "form", "message": word("question"), "requestedSchema": schema });
+                let params =
+                    json!({ "mode": "form", "message": word("question"), "requestedSchema": schema });
                 let ask = json!({ "method": "elicitation/create", "params": params });
-                let read = |answer: &Value| answer["content"]["answer"].as_str().unwrap_or("declined").to_owned();
+                let read =
+                    |answer: &Value| answer["content"]["answer"].as_str().unwrap_or("declined").to_owned();
                 self.ask(&request, &context, ask, read).await
             }
             "sample" => {
-                let message = json!({ "role": "user", "content": { "type": "text", "text": word("prompt") } });
+                let message =
+                    json!({ "role": "user", "content": { "type": "text", "text": word("prompt") } });
                 let params = json!({ "messages": [message], "maxTokens": 100 });
                 let ask = json!({ "method": "sampling/createMessage", "params": params });
                 self.ask(&request, &context, ask, |answer| answer["content"].to_string()).await
@@ -213,17 +224,27 @@ impl ServerHandler for Peer {
                 return Err(ErrorData::new(ErrorCode(7001), "the file is broken", Some(data)));
             }
             uri if uri.starts_with("demo://file/") => format!("file {uri}"),
-            uri => return Err(ErrorData::resource_not_found("no such resource", Some(json!({ "uri": uri })))),
+            uri => {
+                return Err(ErrorData::resource_not_found("no such resource", Some(json!({ "uri": uri }))));
+            }
         };
         Ok(ReadResourceResult::new(vec![ResourceContents::text(said, request.uri)]).into())
     }
 
-    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, _: Context) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: Context,
+    ) -> Result<ListPromptsResult, ErrorData> {
         let greet = json!({ "name": "greet", "arguments": [{ "name": "name", "required": true }] });
         Ok(ListPromptsResult::with_all_items(of(json!([greet]))))
     }
 
-    async fn get_prompt(&self, request: GetPromptRequestParams, _: Context) -> Result<GetPromptResponse, ErrorData> {
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
         let args = serde_json::to_value(&request.arguments).unwrap_or_default();
         let said = format!("Please greet {}.", args["name"].as_str().unwrap_or_default());
         let message = json!({ "role": "user", "content": { "type": "text", "text": said } });
@@ -231,8 +252,13 @@ impl ServerHandler for Peer {
         Ok(result.into())
     }
 
-    async fn complete(&self, request: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {
-        let known = ["Ada", "Alan", "Grace"].into_iter().filter(|name| name.starts_with(&request.argument.value));
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _: Context,
+    ) -> Result<CompleteResult, ErrorData> {
+        let known =
+            ["Ada", "Alan", "Grace"].into_iter().filter(|name| name.starts_with(&request.argument.value));
         Ok(of(json!({ "completion": { "values": known.collect::<Vec<_>>() } })))
     }
 

@@ -93,7 +93,11 @@ impl Kit {
                 let python = root.join("target/peers").join(self.word()).join("bin/python");
                 vec![text(&python), text(&script.join(format!("{file}.py")))]
             }
-            _ => vec!["node".into(), "--experimental-websocket".into(), text(&script.join(format!("{file}.mjs")))],
+            _ => vec![
+                "node".into(),
+                "--experimental-websocket".into(),
+                text(&script.join(format!("{file}.mjs"))),
+            ],
         }
     }
 
@@ -113,7 +117,9 @@ impl Kit {
         let cardan = text(&root.join("target/debug/cardan"));
         let mut words = match (self, way) {
             (Self::Ours, Way::Stdio) => return vec![cardan, "demo".into()],
-            (Self::Ours, _) => return [&cardan, "serve", "--listen", "127.0.0.1:0"].map(str::to_owned).into(),
+            (Self::Ours, _) => {
+                return [&cardan, "serve", "--listen", "127.0.0.1:0"].map(str::to_owned).into();
+            }
             (Self::Rmcp, _) => vec![text(&root.join("target/peers/rmcp/debug/rmcp-server"))],
             (Self::Everything, _) => self.interpreted(root, "start"),
             _ => self.interpreted(root, "server"),

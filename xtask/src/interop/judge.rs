@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 use anyhow::Result;
 
 use super::{
-    Cells,
+    Again, Cells, Judged,
     cast::{self, Kit, Side, Way},
     process::{self, Outcome, Reports, Serving, run_client},
 };
@@ -17,8 +17,26 @@ use crate::run::say;
 
 /// What every client reports; `ping` is left out where there is none.
 pub(super) const CHECKS: [&str; 20] = [
-    "connect", "list", "call", "structured", "tool_error", "unknown_tool", "progress", "cancel", "elicit", "sample",
-    "roots", "read", "prompt", "complete", "log", "changed", "updated", "fault", "ping", "large",
+    "connect",
+    "list",
+    "call",
+    "structured",
+    "tool_error",
+    "unknown_tool",
+    "progress",
+    "cancel",
+    "elicit",
+    "sample",
+    "roots",
+    "read",
+    "prompt",
+    "complete",
+    "log",
+    "changed",
+    "updated",
+    "fault",
+    "ping",
+    "large",
 ];
 
 /// A judged cell.
@@ -27,6 +45,8 @@ pub(super) struct Cell {
     pub(super) passed: usize,
     /// Checks that fail without us too, and what then was seen.
     pub(super) explained: Vec<(&'static str, String)>,
+    /// Checks that failed once and not when they were tried alone.
+    pub(super) second: Vec<&'static str>,
     /// Checks that fail with us only, and why.
     pub(super) failed: Vec<(&'static str, String)>,
 }
@@ -71,13 +91,14 @@ impl<'a> Judge<'a> {
         Self { root, direct: BTreeMap::new() }
     }
 
-    pub(super) fn all(mut self, cells: &Cells) -> Result<BTreeMap<(Side, Side), Cell>> {
-        let mut judged = BTreeMap::new();
+    pub(super) fn all(&mut self, cells: &Cells, again: &Again) -> Judged {
+        let mut judged = Judged::new();
         for ((client, server), reports) in cells {
-            let mut cell = Cell::default();
+            let second = again.get(&(*client, *server)).cloned().unwrap_or_default();
+            let mut cell = Cell { second, ..Cell::default() };
             for check in CHECKS {
                 match (failure(reports, check), reports.get(check)) {
-                    (Some(why), _) => match self.explain(*client, *server, check)? {
+                    (Some(why), _) => match self.explain(*client, *server, check) {
                         Some(seen) => cell.explained.push((check, seen)),
                         None => cell.failed.push((check, why)),
                     },
@@ -87,29 +108,29 @@ impl<'a> Judge<'a> {
             }
             judged.insert((*client, *server), cell);
         }
-        Ok(judged)
+        judged
     }
 
     /// What a direct run shows, if it fails at the same check.
-    fn explain(&mut self, client: Side, server: Side, check: &'static str) -> Result<Option<String>> {
+    fn explain(&mut self, client: Side, server: Side, check: &'static str) -> Option<String> {
         for (from, to) in direct_pairs(client, server) {
-            let reports = self.directly(from, to)?;
+            let reports = self.directly(from, to);
             if let Some(why) = failure(reports, check) {
                 let pair = format!("{} directly at {}", from.kit.name(), to.kit.name());
-                return Ok(Some(format!("{pair}, {}, {}: {why}", to.era.name(), to.way.name())));
+                return Some(format!("{pair}, {}, {}: {why}", to.era.name(), to.way.name()));
             }
         }
-        Ok(None)
+        None
     }
 
-    fn directly(&mut self, client: Side, server: Side) -> Result<&Reports> {
+    fn directly(&mut self, client: Side, server: Side) -> &Reports {
         let key = (client, server);
         if !self.direct.contains_key(&key) {
             let reports = direct(self.root, client, server).unwrap_or_else(|why| process::broken(&why));
             say(&format!("interop: directly, {} > {}: {}", client.word(), server.word(), short(&reports)));
             self.direct.insert(key, reports);
         }
-        Ok(&self.direct[&key])
+        &self.direct[&key]
     }
 }
 

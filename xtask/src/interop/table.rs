@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::{
-    Cells,
+    Cells, Judged,
     cast::{self, Side},
     judge::Cell,
     process::{Outcome, Reports},
@@ -20,8 +20,6 @@ use super::{
 const BEGIN: &str = "<!-- made by `cargo xtask interop`: do not edit from here -->";
 const END: &str = "<!-- to here -->";
 
-type Judged = BTreeMap<(Side, Side), Cell>;
-
 /// A table for each server, then what the numbers in brackets mean.
 pub(super) fn markdown(clients: &[Side], servers: &[Side], judged: &Judged) -> String {
     let (mut text, mut notes) = (summary(judged), Vec::new());
@@ -29,7 +27,8 @@ pub(super) fn markdown(clients: &[Side], servers: &[Side], judged: &Judged) -> S
     for kit in kits {
         let columns: Vec<&Side> = servers.iter().filter(|server| server.kit == kit).collect();
         let _ = writeln!(text, "\n### Servers: {}\n", kit.name());
-        let head: Vec<String> = columns.iter().map(|side| format!("{}, {}", side.era.name(), side.way.name())).collect();
+        let head: Vec<String> =
+            columns.iter().map(|side| format!("{}, {}", side.era.name(), side.way.name())).collect();
         let _ = writeln!(text, "| client | {} |\n|---|{}", head.join(" | "), "---|".repeat(columns.len()));
         for client in clients {
             let cells: Vec<String> =
@@ -79,6 +78,11 @@ fn cell(cell: Option<&Cell>, notes: &mut Vec<String>) -> String {
         let numbers: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
         let _ = write!(text, " [{}]", numbers.join(", "));
     }
+    let passed = |check: &&&str| !cell.failed.iter().any(|(failed, _)| failed == *check);
+    let second: Vec<&str> = cell.second.iter().filter(passed).copied().collect();
+    if !second.is_empty() {
+        let _ = write!(text, " ({} at the second try)", second.join(", "));
+    }
     let failed: Vec<&str> = cell.failed.iter().map(|(check, _)| *check).collect();
     if !failed.is_empty() {
         let _ = write!(text, " **not {}**", failed.join(", "));
@@ -89,7 +93,8 @@ fn cell(cell: Option<&Cell>, notes: &mut Vec<String>) -> String {
 /// Puts the text in the place of what was made before.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     let page = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let page = placed(&page, text).with_context(|| format!("{} has no place for the table", path.display()))?;
+    let page =
+        placed(&page, text).with_context(|| format!("{} has no place for the table", path.display()))?;
     fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -16,8 +16,25 @@ use crate::terms::{Terms, Tool};
 
 /// In the order of the script.
 pub(crate) const ALL: [&str; 19] = [
-    "list", "call", "structured", "tool_error", "unknown_tool", "progress", "cancel", "elicit", "sample", "roots",
-    "read", "prompt", "complete", "log", "changed", "updated", "fault", "ping", "large",
+    "list",
+    "call",
+    "structured",
+    "tool_error",
+    "unknown_tool",
+    "progress",
+    "cancel",
+    "elicit",
+    "sample",
+    "roots",
+    "read",
+    "prompt",
+    "complete",
+    "log",
+    "changed",
+    "updated",
+    "fault",
+    "ping",
+    "large",
 ];
 
 const LARGE_BYTES: usize = 1 << 20;
@@ -151,7 +168,9 @@ impl<'a> Peer<'a> {
         expect(listed.iter().any(|item| item.uri == wanted), || format!("{wanted} is not listed"))?;
         let templates = self.client.all_templates().await?;
         let wanted = self.terms.template;
-        expect(templates.iter().any(|item| item.uri_template == wanted), || format!("{wanted} is not listed"))?;
+        expect(templates.iter().any(|item| item.uri_template == wanted), || {
+            format!("{wanted} is not listed")
+        })?;
         for uri in self.terms.read {
             let contents = self.client.read(uri).await?.contents;
             let text = contents.first().map(text_in).unwrap_or_default();
@@ -222,7 +241,9 @@ impl<'a> Peer<'a> {
         let message = "0123456789abcdef".repeat(LARGE_BYTES / 16);
         let result = self.call(("echo", json!({ "message": message }))).await?;
         let text = text_of(&result);
-        expect(text.ends_with(&message), || format!("of {LARGE_BYTES} characters {} came back, or others", text.len()))
+        expect(text.ends_with(&message), || {
+            format!("of {LARGE_BYTES} characters {} came back, or others", text.len())
+        })
     }
 
     async fn fault(&self) -> Checked {

@@ -77,7 +77,8 @@ async fn run(mut peer: Peer<'_>) -> ExitCode {
     let (mut passed, mut failed, mut skipped) = (1, 0, 0);
     for check in checks::ALL {
         let outcome = tokio::time::timeout(CHECK_TIMEOUT, peer.check(check)).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Unmet::Failed(format!("no answer within {CHECK_TIMEOUT:?}"))));
+        let outcome =
+            outcome.unwrap_or_else(|_| Err(Unmet::Failed(format!("no answer within {CHECK_TIMEOUT:?}"))));
         match &outcome {
             Ok(_) => passed += 1,
             Err(Unmet::Failed(_)) => failed += 1,
@@ -93,7 +94,9 @@ async fn run(mut peer: Peer<'_>) -> ExitCode {
 fn tell(check: &str, outcome: &Result<Value, Unmet>) {
     let mut line = match outcome {
         Ok(facts) => facts.as_object().cloned().unwrap_or_default(),
-        Err(Unmet::Failed(why) | Unmet::Skipped(why)) => [("why".to_owned(), json!(why))].into_iter().collect(),
+        Err(Unmet::Failed(why) | Unmet::Skipped(why)) => {
+            [("why".to_owned(), json!(why))].into_iter().collect()
+        }
     };
     line.insert("check".to_owned(), json!(check));
     let ok = match outcome {
@@ -111,11 +114,13 @@ fn connector(era: EraChoice, logged: mpsc::UnboundedSender<Value>) -> Connector 
         .elicit(Urls::NotOffered, async |ask| elicited(&ask))
         .sample(async |_| Ok(sampled()))
         .roots(Arc::new(RwLock::new(roots)));
-    Client::builder("interop-client", env!("CARGO_PKG_VERSION")).answer(answers).era(era).observe(move |event| {
-        if let Event::Logged { params } = event {
-            let _ = logged.send(serde_json::from_slice(params).unwrap_or_default());
-        }
-    })
+    Client::builder("interop-client", env!("CARGO_PKG_VERSION")).answer(answers).era(era).observe(
+        move |event| {
+            if let Event::Logged { params } = event {
+                let _ = logged.send(serde_json::from_slice(params).unwrap_or_default());
+            }
+        },
+    )
 }
 
 /// Starts a command, or reaches an address: by old HTTP+SSE if its path says so.
