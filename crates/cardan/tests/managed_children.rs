@@ -5,20 +5,23 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod common;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cardan::client::{CallError, Client, Managed, Watcher, Way, way};
+use cardan::client::{CallError, Client, Managed, Way, way};
 use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{CallOptions, Cause, Change, Event, Interest};
-use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::condition::Condition;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
 use cardan::transport::guard::Guard;
 use cardan::transport::spawn::Spawn;
+use common::keeping::{PATIENCE, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -42,9 +45,6 @@ serve() {
   done
 }
 "#;
-
-/// Whatever one test waits for happens within this.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Descriptors are the whole process's, so these tests take turns.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -140,22 +140,6 @@ fn eager() -> Policy {
         burst: Burst { restarts: u32::MAX, within: Duration::from_secs(1) },
         ..Policy::CHILD
     }
-}
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
-}
-
-async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
-    within(wanted, async {
-        loop {
-            let transition = watcher.next().await.expect("it is kept");
-            if transition.to.to_string().starts_with(wanted) {
-                return transition;
-            }
-        }
-    })
-    .await
 }
 
 /// How one call ended.

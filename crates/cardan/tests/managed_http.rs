@@ -2,25 +2,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use std::future::Future;
+mod common;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cardan::client::{Client, Managed, Watcher, way};
+use cardan::client::{Client, Managed, way};
 use cardan::prelude::*;
 use cardan::proto::http::origin::{Allow, Ports};
 use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{CallOptions, Change, Event, Interest, Repeat, Wanted};
 use cardan::proto::session::state::State;
-use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::condition::Condition;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
 use cardan_dial::Http;
 use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options};
+use common::keeping::{PATIENCE, until, within};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -28,8 +30,6 @@ fn allow(address: SocketAddr) -> Allow {
     let nobody: [&str; 0] = [];
     Allow::bound(address.ip(), Ports::Any, &nobody, &nobody).unwrap()
 }
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with a runtime of its own: dropping that is as good as killing a process.
 struct Served {
@@ -104,17 +104,6 @@ fn keep(address: SocketAddr, era: EraChoice) -> Managed {
         ..Policy::REMOTE
     };
     Managed::start(Client::builder("tests", "0").era(era), way, policy)
-}
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
-}
-
-async fn until(watcher: &mut Watcher<Transition>, wanted: &str) {
-    within(wanted, async {
-        while !watcher.next().await.expect("it is kept").to.to_string().starts_with(wanted) {}
-    })
-    .await;
 }
 
 /// F11, F12, S0-73, S0-75, SUB-17: the server behind the port is killed while calls are in flight, and comes back on

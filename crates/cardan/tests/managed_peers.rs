@@ -6,7 +6,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use std::path::PathBuf;
+mod common;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,38 +16,13 @@ use cardan::proto::limits::Limits;
 use cardan::proto::session::event::Cause;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy};
 use cardan::transport::spawn::Spawn;
+use common::keeping::{Carried, PATIENCE, peer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// Some of these take seconds to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The command line of a peer, or nothing when it is not installed.
-fn peer(name: &str) -> Option<Vec<PathBuf>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join("peers").join(name);
-    let (installed, command) = match name {
-        "python-v1" => {
-            let python = root.join("target/peers").join(name).join("bin/python");
-            (python.exists(), vec![python, folder.join("server.py")])
-        }
-        _ => {
-            let modules = folder.join("node_modules");
-            let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
-            (modules.is_dir(), vec!["node".into(), script, "stdio".into()])
-        }
-    };
-    if !installed {
-        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{name} is required and not installed");
-        eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
-        return None;
-    }
-    Some(command)
-}
-
 /// STD-13, S0-74: a foreign server that is killed comes back, in the era that it was found to speak.
 async fn killed_and_back(name: &str) {
-    let Some(command) = peer(name) else { return };
+    let Some(command) = peer(name, Carried::Child) else { return };
     let pid = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&pid);
     let way = way(move || {

@@ -7,7 +7,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use std::future::Future;
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -15,31 +16,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cardan::client::{Call, CallError, Client, Managed, Watcher, Way, way};
+use cardan::client::{Call, CallError, Client, Managed, Way, way};
 use cardan::proto::limits::Limits;
 use cardan::proto::model::{CallToolResult, LogLevel};
 use cardan::proto::session::event::{CallOptions, Cause, Change, Event, Interest, Wanted};
 use cardan::proto::session::state::FiveStates;
-use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::condition::Condition;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy};
 use cardan::transport::spawn::Spawn;
 use cardan_dial::Http;
+use common::keeping::{Carried, PATIENCE, peer, until, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
-
-/// Some of these take seconds to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
-}
-
-/// Which server, and how it is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carried {
-    Child,
-    Http,
-}
+use tokio::sync::Semaphore;
 
 /// A server that can be killed and started again.
 struct Peer {
@@ -50,32 +39,16 @@ struct Peer {
     pids: Arc<Mutex<Vec<u32>>>,
     serving: Mutex<Option<Child>>,
     url: Arc<Mutex<String>>,
+    /// One permit for each call that the server says on stderr to have given up.
+    cancels: Arc<Semaphore>,
 }
 
 impl Peer {
     /// The peer, or nothing when it is not installed.
     fn find(name: &'static str, carried: Carried) -> Option<Self> {
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let folder = root.join("peers").join(name);
-        let http = carried == Carried::Http;
-        let (installed, command) = if name == "python-v1" {
-            let python = root.join("target/peers").join(name).join("bin/python");
-            let mut command = vec![python.clone(), folder.join("server.py")];
-            command.extend(http.then(|| "--http".into()));
-            (python.exists(), command)
-        } else {
-            let modules = folder.join("node_modules");
-            let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
-            let how = if http { "streamableHttp" } else { "stdio" };
-            (modules.is_dir(), vec!["node".into(), script, how.into()])
-        };
-        if !installed {
-            assert!(std::env::var_os("CARDAN_PEERS").is_none(), "{name} is required and not installed");
-            eprintln!("skipped: {name} is not installed; `cargo xtask test` installs it");
-            return None;
-        }
+        let command = peer(name, carried)?;
         let (pids, serving, url) = (Arc::default(), Mutex::default(), Arc::default());
-        let peer = Self { name, carried, command, pids, serving, url };
+        let peer = Self { name, carried, command, pids, serving, url, cancels: Arc::new(Semaphore::new(0)) };
         peer.start();
         Some(peer)
     }
@@ -92,7 +65,16 @@ impl Peer {
             command.args(&self.command[1..]).env("PORT", port.to_string()).stdin(Stdio::null());
             let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let line = match self.name {
-                "python-v1" => first_line(child.stdout.take().unwrap(), "http://"),
+                "python-v1" => {
+                    let (said, cancels) = (child.stderr.take().unwrap(), Arc::clone(&self.cancels));
+                    std::thread::spawn(move || {
+                        BufReader::new(said)
+                            .lines()
+                            .map_while(Result::ok)
+                            .for_each(|line| count(&line, &cancels));
+                    });
+                    first_line(child.stdout.take().unwrap(), "http://")
+                }
                 _ => first_line(child.stderr.take().unwrap(), "listening"),
             };
             let Some(line) = line else {
@@ -112,13 +94,16 @@ impl Peer {
 
     fn way(&self) -> Arc<dyn Way> {
         let (pids, url, command) = (Arc::clone(&self.pids), Arc::clone(&self.url), self.command.clone());
+        let cancels = Arc::clone(&self.cancels);
         match self.carried {
             Carried::Http => way(move || {
                 let http = Http::new(&url.lock().unwrap()).map(|http| http.limits(&impatient()));
                 std::future::ready(http.and_then(|http| http.link()))
             }),
             Carried::Child => way(move || {
-                let link = Spawn::new(&command[0]).args(&command[1..]).spawn(&Limits::DEFAULT);
+                let cancels = Arc::clone(&cancels);
+                let spawn = Spawn::new(&command[0]).args(&command[1..]);
+                let link = spawn.on_stderr(move |line| count(line, &cancels)).spawn(&Limits::DEFAULT);
                 pids.lock().unwrap().extend(link.as_ref().ok().and_then(|link| link.id()));
                 std::future::ready(link)
             }),
@@ -153,6 +138,13 @@ impl Peer {
         call
     }
 
+    /// Waits until the server has given up one more call. The reference server does not say so.
+    async fn gave_up(&self) {
+        if self.name == "python-v1" {
+            within("the server to give it up", self.cancels.acquire()).await.unwrap().forget();
+        }
+    }
+
     fn long(&self) -> (&'static str, Value) {
         match self.name {
             "python-v1" => ("slow", json!({ "steps": 100_000, "delay_ms": 10 })),
@@ -167,6 +159,12 @@ impl Drop for Peer {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+fn count(line: &str, cancels: &Semaphore) {
+    if line.trim() == "cancelled" {
+        cancels.add_permits(1);
     }
 }
 
@@ -188,18 +186,6 @@ fn impatient() -> Limits {
 fn peers() -> impl Iterator<Item = Peer> {
     let all = ["node-everything", "python-v1"].map(|name| [(name, Carried::Child), (name, Carried::Http)]);
     all.into_iter().flatten().filter_map(|(name, carried)| Peer::find(name, carried))
-}
-
-async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
-    within(wanted, async {
-        loop {
-            let transition = watcher.next().await.expect("it is kept");
-            if transition.to.to_string().starts_with(wanted) {
-                return transition;
-            }
-        }
-    })
-    .await
 }
 
 async fn echo(managed: &Managed) {
@@ -337,8 +323,8 @@ async fn s2_45_listens_and_notes_survive_a_kill() {
     }
 }
 
-/// S0-86, S0-87, S0-77: a deadline and a cancel end a call that the server would go on with, on time, and the
-/// connection serves on.
+/// S0-86, S0-87, S0-77: a deadline and a cancel end a call that the server would go on with, on time, the server hears
+/// of both, and the connection serves on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s0_86_deadlines_and_cancels_end_calls_on_time() {
     for peer in peers() {
@@ -351,6 +337,7 @@ async fn s0_86_deadlines_and_cancels_end_calls_on_time() {
         let late = within("the deadline", managed.call_tool_with(tool, &arguments, options).unwrap()).await;
         assert!(matches!(late, Err(CallError::TimedOut { .. })), "{}: {late:?}", peer.name);
         assert!(begun.elapsed() >= total, "{:?}", begun.elapsed());
+        peer.gave_up().await;
         echo(&managed).await;
         let running = peer.running(&managed).await;
         running.cancel("changed our mind");
@@ -359,6 +346,7 @@ async fn s0_86_deadlines_and_cancels_end_calls_on_time() {
             matches!(&error, CallError::Cancelled { reason, .. } if reason == "changed our mind"),
             "{error}"
         );
+        peer.gave_up().await;
         echo(&managed).await;
         assert_eq!(managed.condition(), Condition::READY, "{}", peer.name);
         within("the close", managed.close("done")).await;

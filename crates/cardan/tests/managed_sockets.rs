@@ -4,14 +4,15 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-use std::future::Future;
+mod common;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cardan::client::{CallError, Client, Managed, Watcher, Way, way};
+use cardan::client::{CallError, Client, Managed, Way, way};
 use cardan::prelude::*;
 use cardan::proto::http::origin::{Allow, Ports};
 use cardan::proto::limits::Limits;
@@ -19,21 +20,15 @@ use cardan::proto::model::Tool;
 use cardan::proto::model::tool::ToolAnnotations;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{Change, Interest};
-use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::condition::Condition;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy};
 use cardan::transport::socket::{Listener, Reach, connect_tcp, connect_unix};
 use cardan_endpoint::listener::Listener as Port;
 use cardan_endpoint::{Endpoint, Options};
+use common::keeping::{PATIENCE, until, within};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-
-/// Whatever one test waits for happens within this.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
-}
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
@@ -178,18 +173,6 @@ fn eager() -> Policy {
         burst: Burst { restarts: u32::MAX, within: short },
         ..Policy::REMOTE
     }
-}
-
-async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
-    within(wanted, async {
-        loop {
-            let transition = watcher.next().await.expect("it is kept");
-            if transition.to.to_string().starts_with(wanted) {
-                return transition;
-            }
-        }
-    })
-    .await
 }
 
 /// Killed with calls in flight and back at the same place: what may be repeated is, the rest is lost and says so,
