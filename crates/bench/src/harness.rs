@@ -27,7 +27,7 @@ impl Harness {
             return Ok(None);
         }
         let target = root().join("target/bench");
-        let programs = build(&source.join("harness/Cargo.toml"), &target, &[])?;
+        let programs = build(&source.join("harness/Cargo.toml"), &target, "release", &[])?;
         Ok(Some(Self { source, programs }))
     }
 
@@ -107,13 +107,13 @@ pub(crate) fn field(line: &Value, name: &str) -> anyhow::Result<f64> {
 /// An example of the facade, built.
 pub(crate) fn example(name: &str, features: &str) -> anyhow::Result<String> {
     let more = ["--package", "cardan", "--example", name, "--features", features];
-    let programs = build(&root().join("Cargo.toml"), &root().join("target"), &more)?;
+    let programs = build(&root().join("Cargo.toml"), &root().join("target"), OURS, &more)?;
     Ok(programs.join("examples").join(name).display().to_string())
 }
 
 /// A program of ours, built.
 pub(crate) fn binary(package: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let programs = build(&root().join("Cargo.toml"), &root().join("target"), &["--package", package])?;
+    let programs = build(&root().join("Cargo.toml"), &root().join("target"), OURS, &["--package", package])?;
     Ok(programs.canonicalize()?.join(name))
 }
 
@@ -121,17 +121,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn build(manifest: &Path, target: &Path, more: &[&str]) -> anyhow::Result<PathBuf> {
+/// Our programs are measured as they are given to others.
+const OURS: &str = "dist";
+
+fn build(manifest: &Path, target: &Path, profile: &str, more: &[&str]) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .args(["build", "--profile", profile, "--quiet", "--manifest-path"])
         .arg(manifest)
         .args(more)
         .env("CARGO_TARGET_DIR", target)
         .status()
         .context("cannot run cargo build")?;
     ensure!(status.success(), "building {} failed", manifest.display());
-    Ok(target.join("release"))
+    Ok(target.join(profile))
 }
 
 /// The middle of some values, of which there is at least one.

@@ -412,7 +412,7 @@ mod tests {
     }
 
     fn status(status: u16) -> Cause {
-        let status = http::StatusCode::from_u16(status).unwrap();
+        let status = StatusCode::from_u16(status).unwrap();
         Cause::Http(Box::new(HttpFailure::Status { status, excerpt: "".into(), hints: Hints::default() }))
     }
 
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn s2_44_failures_have_classes() {
         use Delivery::{NotSent, Sent, Unknown};
-        let http = |failure| Cause::Http(Box::new(failure));
+        let broken = Cause::Http(Box::new(HttpFailure::Broken("no".into())));
         let fault = |code| CallError::Fault(Fault::new(code, "no"));
         let cancelled = |delivery| CallError::Cancelled { reason: "enough".into(), delivery };
         let refused = CallError::Refused;
@@ -442,12 +442,7 @@ mod tests {
             (lost(Cause::Io("reset".into()), NotSent), "closed", Retry::Yes, Step::Send),
             (lost(exited, Sent), "exit", Retry::IfHarmless, Step::Receive),
             (lost(Cause::Panicked, Unknown), "internal", Retry::No, Step::Receive),
-            (
-                lost(http(HttpFailure::Broken("no".into())), Unknown),
-                "closed",
-                Retry::IfHarmless,
-                Step::Receive,
-            ),
+            (lost(broken, Unknown), "closed", Retry::IfHarmless, Step::Receive),
             (lost(status(401), NotSent), "auth_required", Retry::No, Step::Protocol),
             (lost(status(403), NotSent), "auth_failed", Retry::No, Step::Protocol),
             (lost(status(503), NotSent), "http_status", Retry::Yes, Step::Protocol),

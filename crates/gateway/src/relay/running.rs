@@ -195,7 +195,7 @@ impl Running {
 
     /// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the
     /// upstream said before the reply, by whichever way, has arrived then.
-    async fn settle(&mut self) {
+    async fn settle(&self) {
         if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
             let _ = tokio::time::timeout(SETTLING, lease.shared.line.managed.ping()).await;
         }

@@ -142,9 +142,7 @@ pub fn failure(mood: Mood) -> Option<Cause> {
     let said = |status: u16| status.try_into().expect("a status of three digits");
     match mood {
         Mood::Calm | Mood::Well | Mood::Slams | Mood::FallsSilent => None,
-        Mood::Refuses => {
-            Some(Cause::Unreachable { hurdle: Hurdle::Connect, why: "nobody there".into() })
-        },
+        Mood::Refuses => Some(Cause::Unreachable { hurdle: Hurdle::Connect, why: "nobody there".into() }),
         Mood::Mute => Some(Cause::OpenTimeout),
         Mood::Expires => Some(Cause::Http(Box::new(HttpFailure::SessionGone { status: said(404) }))),
         Mood::Locked => Some(Cause::Http(Box::new(HttpFailure::Status {

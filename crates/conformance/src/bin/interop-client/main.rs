@@ -3,6 +3,8 @@
 //! `interop-client [--era legacy|modern] -- command args... | url`. Twin of `peers/script.mjs`; run by
 //! `cargo xtask interop`.
 
+#![allow(clippy::print_stdout, reason = "the report goes to stdout")]
+
 mod checks;
 mod terms;
 
