@@ -3,32 +3,28 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod common;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cardan::client::{CallError, Client, Managed, Watcher, way};
+use cardan::client::{CallError, Client, Managed, way};
 use cardan::proto::era::{Era, Revision};
 use cardan::proto::jsonrpc::fault::code;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{Cause, Change, Event, Interest};
-use cardan::proto::upkeep::condition::{Condition, Transition};
+use cardan::proto::upkeep::condition::Condition;
 use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
 use cardan_dial::Http;
+use common::keeping::{PATIENCE, told, until, within};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify};
 use tokio::task::JoinHandle;
-
-/// Whatever one test waits for happens within this.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} took too long"))
-}
 
 /// One request that carries a message, or none.
 struct Request {
@@ -202,22 +198,6 @@ fn keep_in(era: EraChoice, address: SocketAddr) -> Managed {
         ..Policy::REMOTE
     };
     Managed::start(Client::builder("tests", "0").era(era), way, policy)
-}
-
-async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
-    within(wanted, async {
-        loop {
-            let transition = watcher.next().await.expect("it is kept");
-            if transition.to.to_string().starts_with(wanted) {
-                return transition;
-            }
-        }
-    })
-    .await
-}
-
-fn told(mut watcher: Watcher<Transition>) -> Vec<String> {
-    std::iter::from_fn(|| watcher.try_next()).map(|transition| transition.to.to_string()).collect()
 }
 
 /// When the second call is told that its session is gone.
@@ -490,6 +470,37 @@ async fn f13_a_server_that_turns_modern_serves_calls_over_its_link() {
     let told = told(managed.transitions());
     assert!(!told.iter().any(|to| to == "disconnected"), "the link is well: {told:?}");
     within("the close", managed.close("done")).await;
+    door.close().await;
+}
+
+/// F13, VER-18: a client with one link follows its session too: what the newest one settled on is what it says, and how
+/// it asks whether the server lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_a_plain_client_says_what_its_newest_session_settled_on() {
+    let turned = Arc::new(AtomicBool::new(false));
+    let is_modern = Arc::clone(&turned);
+    let script = move |request: Request| {
+        let is_modern = is_modern.load(Ordering::SeqCst);
+        async move {
+            match (is_modern, &request.session) {
+                (false, _) => legacy(&request),
+                (true, Some(_)) => Answer::Status("404 Not Found"),
+                (true, None) => modern(&request),
+            }
+        }
+    };
+    let door = Door::open(anywhere(), script).await;
+    let http = Http::new(&format!("http://{}/mcp", door.address)).unwrap();
+    let client =
+        within("a client", Client::builder("tests", "0").connect(async || http.link())).await.unwrap();
+    assert_eq!(client.settled().revision.era(), Era::Legacy);
+    assert_eq!(client.server().implementation.unwrap().name, "door");
+    turned.store(true, Ordering::SeqCst);
+    within("the call that finds out", client.call_tool("a", &json!({})).unwrap()).await.unwrap();
+    assert_eq!(client.settled().revision, Revision::LATEST_MODERN);
+    assert_eq!(client.server().implementation, None, "the new one tells no name");
+    within("the answer", client.ping()).await.unwrap();
+    within("the close", client.close("done")).await;
     door.close().await;
 }
 

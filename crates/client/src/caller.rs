@@ -24,10 +24,12 @@ use cardan_runtime::peer::Peer;
 use cardan_runtime::witness::Report;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use crate::asks::Answerers;
 use crate::cache::Cache;
 use crate::call::{Call, Flight, Listen};
+use crate::connect::News;
 use crate::error::{CallError, Settled, result_of};
 use crate::managed::kept::Kept;
 use crate::pages::{Page, Pages};
@@ -48,7 +50,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub(crate) enum Reach {
     /// By this link, while it lasts.
-    Link(Peer, Settled),
+    Link(Peer, watch::Receiver<News>),
     /// By whatever link there is.
     Kept(Arc<Kept>),
 }
@@ -223,7 +225,7 @@ impl Caller {
     /// What the session settled on; waits for one where connections are kept.
     pub(crate) async fn session(&self) -> Result<Settled, CallError> {
         match &self.reach {
-            Reach::Link(_, settled) => Ok(settled.clone()),
+            Reach::Link(_, news) => Ok(News::settled(news)),
             Reach::Kept(kept) => kept.session().await,
         }
     }

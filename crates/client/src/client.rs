@@ -28,7 +28,6 @@ pub struct Client {
     caller: Caller,
     peer: Peer,
     driving: Driving,
-    settled: Settled,
     news: watch::Receiver<News>,
 }
 
@@ -41,26 +40,25 @@ impl Client {
     pub(crate) fn new(
         peer: Peer,
         driving: Driving,
-        settled: Settled,
         cache: Arc<Cache>,
         config: Arc<Config>,
         answerers: Answerers,
         news: watch::Receiver<News>,
     ) -> Self {
-        let caller = Caller::new(Reach::Link(peer.clone(), settled.clone()), cache, config, answerers);
-        Self { caller, peer, driving, settled, news }
+        let caller = Caller::new(Reach::Link(peer.clone(), news.clone()), cache, config, answerers);
+        Self { caller, peer, driving, news }
     }
 
-    /// What the session settled on.
+    /// What the session settled on: the newest, where a server forgot one and was greeted anew.
     #[must_use]
-    pub fn settled(&self) -> &Settled {
-        &self.settled
+    pub fn settled(&self) -> Settled {
+        News::settled(&self.news)
     }
 
-    /// What the server says of itself.
+    /// What the server says of itself, and said last.
     #[must_use]
     pub fn server(&self) -> ServerInfo {
-        ServerInfo::of(&self.settled)
+        ServerInfo::of(&self.settled())
     }
 
     /// Where the session is.

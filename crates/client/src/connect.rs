@@ -264,7 +264,7 @@ impl Connector {
         };
         self.note_era(settled.revision.era());
         let (cache, answerers) = (Arc::clone(&service.cache), self.answerers.clone());
-        Ok(Client::new(peer, driving, settled, cache, config, answerers, news))
+        Ok(Client::new(peer, driving, cache, config, answerers, news))
     }
 
     /// The same, seen by one more observer, with results that outlive the link, until it is abandoned.
@@ -369,6 +369,13 @@ pub(crate) struct News {
     pub(crate) pushes: Pushes,
     /// The state in which it ended, and why.
     pub(crate) ended: Option<(State, Cause)>,
+}
+
+impl News {
+    /// What the newest session of a client settled on.
+    pub(crate) fn settled(news: &watch::Receiver<Self>) -> Settled {
+        news.borrow().settled.clone().expect("a client is there once its session has settled")
+    }
 }
 
 impl Default for News {

@@ -14,7 +14,7 @@ use cardan_client::{CallError, Class, Client, Connector, Managed, Reaching, Retr
 use cardan_proto::limits::Limits;
 use cardan_proto::model::LogLevel;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::{CallOptions, Cause, Change, Deadline, Interest};
+use cardan_proto::session::event::{CallOptions, Cause, Change, Deadline, Event, Interest};
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::lines::Lines;
@@ -115,6 +115,37 @@ async fn until(watcher: &mut Watcher<Transition>, wanted: &str) -> Transition {
 
 fn told(mut watcher: Watcher<Transition>) -> Vec<String> {
     std::iter::from_fn(|| watcher.try_next()).map(|transition| transition.to.to_string()).collect()
+}
+
+/// S2-30: one note of a legacy server reaches each listen that it is for, and whoever reads notes once.
+#[tokio::test(start_paused = true)]
+async fn s2_30_a_note_for_several_listens_is_one_note() {
+    let (way, mut wires) = dialling();
+    let managed = Managed::start(connector(), way, Policy::CHILD);
+    let mut wire = wires.recv().await.unwrap();
+    wire.greet().await;
+    managed.ready(LONG).await.unwrap();
+    let interest = Interest { uris: vec!["x:1".into()], ..Interest::default() };
+    let mut listens = [managed.listen(interest.clone()), managed.listen(interest)];
+    for _ in &listens {
+        let subscribe = wire.expect("resources/subscribe").await;
+        wire.reply(&subscribe, json!({})).await;
+    }
+    let mut notes = managed.notes();
+    for listen in &mut listens {
+        listen.ready().await.unwrap();
+    }
+    wire.updated("x:1").await;
+    wire.say(json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }))
+        .await;
+    for listen in &mut listens {
+        assert_eq!(listen.next().await, Some(Change::Resource("x:1".into())));
+    }
+    let first = notes.next().await;
+    assert!(matches!(&first, Some(Event::Changed { tickets, .. }) if tickets.len() == 2), "{first:?}");
+    let second = notes.next().await;
+    assert!(matches!(second, Some(Event::Logged { .. })), "told once: {second:?}");
+    managed.close("done").await;
 }
 
 /// Reads as it is told, and is broken.

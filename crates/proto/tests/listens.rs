@@ -35,12 +35,15 @@ fn start(client: &mut Bench, ticket: u64, interest: Interest) {
     client.local(Command::Listen { ticket: Ticket(ticket), interest });
 }
 
-fn changes(client: &mut Bench) -> Vec<(Option<u64>, Change)> {
+/// Each change, and the listens that it is for.
+fn changes(client: &mut Bench) -> Vec<(Vec<u64>, Change)> {
     let events = client.events();
     events
         .into_iter()
         .filter_map(|event| match event {
-            Event::Changed { ticket, change } => Some((ticket.map(|ticket| ticket.0), change)),
+            Event::Changed { tickets, change } => {
+                Some((tickets.into_iter().map(|ticket| ticket.0).collect(), change))
+            }
             _ => None,
         })
         .collect()
@@ -227,7 +230,7 @@ fn a_client_sorts_notes_by_listen() {
     client.feed(note("notifications/resources/updated", json!({"uri": "a:b/c", "_meta": {SUBSCRIPTION: 2}})));
     assert_eq!(
         changes(&mut client),
-        [(Some(2), Change::Tools), (Some(1), Change::Tools), (Some(1), Change::Resource("a:b/c".into()))]
+        [(vec![2], Change::Tools), (vec![1], Change::Tools), (vec![1], Change::Resource("a:b/c".into()))]
     );
     client.secs(10_000);
     assert!(client.settled().is_empty(), "a listen has no deadline");
@@ -318,7 +321,7 @@ fn legacy_listens_subscribe() {
     assert!(client.events().iter().any(|event| matches!(event, Event::Listening { ticket: Ticket(1), .. })));
     client.feed(note("notifications/resources/updated", json!({"uri": "a:2"})));
     client.feed(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    assert_eq!(changes(&mut client), [(Some(1), Change::Resource("a:2".into())), (Some(1), Change::Tools)]);
+    assert_eq!(changes(&mut client), [(vec![1], Change::Resource("a:2".into())), (vec![1], Change::Tools)]);
     client.local(Command::Cancel { ticket: Ticket(1), reason: "done".into() });
     let methods: Vec<_> = client.sent().iter().map(|call| call["method"].clone()).collect();
     assert_eq!(methods, ["resources/unsubscribe", "resources/unsubscribe"]);
@@ -351,6 +354,21 @@ fn a_legacy_listen_settles_once() {
     assert!(given_back.iter().any(|call| call["params"]["uri"] == "a:1"));
 }
 
+/// S2-30: one legacy note is told once, with every listen that it is for.
+#[test]
+fn a_legacy_note_is_one_event_for_all_its_listens() {
+    let mut client = Bench::legacy_client("2025-06-18");
+    for ticket in 1..=3 {
+        let interest = if ticket == 2 { Interest { prompts: true, ..Interest::default() } } else { tools() };
+        start(&mut client, ticket, interest);
+    }
+    client.events();
+    client.feed(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    let mut changes = changes(&mut client);
+    changes[0].0.sort_unstable();
+    assert_eq!(changes, [(vec![1, 3], Change::Tools)]);
+}
+
 /// S2-29, S2-30: subscribing needs the server's word; list changes are heard even if undeclared.
 #[test]
 fn legacy_changes_are_heard_even_if_undeclared() {
@@ -365,7 +383,7 @@ fn legacy_changes_are_heard_even_if_undeclared() {
     start(&mut client, 1, Interest { uris: vec!["a:1".into()], ..Interest::default() });
     assert_eq!(client.outcome(), Outcome::Refused(Refusal::Capability("resources.subscribe")));
     client.feed(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
-    assert_eq!(changes(&mut client), [(None, Change::Tools)]);
+    assert_eq!(changes(&mut client), [(vec![], Change::Tools)]);
 }
 
 /// RES-4, TOOL-5, RES-3, PRM-3: a legacy server answers subscriptions with an empty result, tells

@@ -301,9 +301,9 @@ impl<L: Link, S: Service> Driver<L, S> {
             }
             Event::Progressed { ticket, progress } => self.happen(ticket, Happening::Progress(progress)),
             Event::Listening { ticket, interest } => self.happen(ticket, Happening::Listening(interest)),
-            Event::Changed { ticket, ref change } => {
-                if let Some(ticket) = ticket {
-                    self.happen(ticket, Happening::Change(change.clone()));
+            Event::Changed { ref tickets, ref change } => {
+                for ticket in tickets {
+                    self.happen(*ticket, Happening::Change(change.clone()));
                 }
                 self.observe(&event);
             }

@@ -374,11 +374,15 @@ impl Oracle {
             Event::Settled { ticket, outcome } => self.settled(who, *ticket, outcome),
             Event::Progressed { ticket, .. }
             | Event::Listening { ticket, .. }
-            | Event::Changed { ticket: Some(ticket), .. }
             | Event::Asked { ticket: Some(ticket), .. }
                 if !self.is_open(who, *ticket) =>
             {
                 self.fail(|| format!("{who:?} hears of {ticket:?}, which is settled: {event:?}"));
+            }
+            Event::Changed { tickets, .. } => {
+                if let Some(ticket) = tickets.iter().find(|ticket| !self.is_open(who, **ticket)) {
+                    self.fail(|| format!("{who:?} hears of {ticket:?}, which is settled: {event:?}"));
+                }
             }
             Event::Asked { ask, ticket, what } => {
                 let asked = what.params.as_ref().and_then(|raw| nonce_in(raw));

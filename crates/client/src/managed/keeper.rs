@@ -277,7 +277,7 @@ impl Keeper {
         if link > LinkNumber(1) {
             self.list_again(self.kept.reconnected());
         }
-        self.kept.opened(peer.clone(), link, client.settled().clone());
+        self.kept.opened(peer.clone(), link, client.settled());
         // Who set another meanwhile did not see the link.
         self.kept.level_to(peer, level);
         // It was given up before, or in the very moment, and succeeded all the same.

@@ -451,7 +451,7 @@ impl Kept {
         for ear in self.ears() {
             ear.told(&change);
         }
-        let event = Event::Changed { ticket: None, change };
+        let event = Event::Changed { tickets: Vec::new(), change };
         if let Some(observer) = &self.observer {
             observer(&event);
         }

@@ -523,8 +523,8 @@ pub enum Event {
     },
     /// Something changed on the server.
     Changed {
-        /// The listen that says so; none for an unsolicited legacy note.
-        ticket: Option<Ticket>,
+        /// The listens that it is for. Legacy notes name none, so that one may be for several, or unsolicited.
+        tickets: Vec<Ticket>,
         /// What.
         change: Change,
     },

@@ -395,19 +395,15 @@ impl Session {
         if self.heard.listens.get(&ticket).is_some_and(|listen| !listen.acknowledged) {
             self.find(Rule::ListenUnacknowledged, None, note.method.to_string());
         }
-        self.event(Event::Changed { ticket: Some(ticket), change });
+        self.event(Event::Changed { tickets: vec![ticket], change });
     }
 
-    /// Legacy notes name no listen: every matching one hears it, and without one our side still does.
+    /// Legacy notes name no listen: every matching one hears it, and without one our side still does. One note is one
+    /// event, so that whoever watches all of them is told once.
     fn changed_legacy(&mut self, change: Change) {
         let listens = self.heard.listens.iter().filter(|(_, listen)| listen.interest.covers(&change));
-        let tickets: Vec<_> = listens.map(|(ticket, _)| *ticket).collect();
-        if tickets.is_empty() {
-            return self.event(Event::Changed { ticket: None, change });
-        }
-        for ticket in tickets {
-            self.event(Event::Changed { ticket: Some(ticket), change: change.clone() });
-        }
+        let tickets = listens.map(|(ticket, _)| *ticket).collect();
+        self.event(Event::Changed { tickets, change });
     }
 
     /// A note of no listen: one that was on its way when we gave the listen up, or a stranger.
