@@ -165,9 +165,7 @@ struct Reading {
 
 impl Reading {
     fn of(search: &Search, files: Vec<PathBuf>, more: &[PathBuf]) -> Self {
-        let mut files = files;
-        let mut reading = None;
-        for _ in 0..READINGS {
+        settled(files, |files| {
             let (stamps, contents) = (stamps(&files), contents(&files));
             let config = Config::load(search);
             let expanded = Expanded::all(&config, search);
@@ -176,14 +174,21 @@ impl Reading {
             next.extend_from_slice(more);
             next.sort();
             next.dedup();
-            let settled = next == files;
-            reading = Some(Self { config, expanded, files, stamps, contents });
-            if settled {
-                break;
-            }
-            files = next;
+            (Self { config, expanded, files, stamps, contents }, next)
+        })
+    }
+}
+
+/// Reads until a reading names the files that it looked at, or has been tried often enough.
+fn settled<T>(mut files: Vec<PathBuf>, read: impl Fn(Vec<PathBuf>) -> (T, Vec<PathBuf>)) -> T {
+    let mut left = READINGS;
+    loop {
+        left -= 1;
+        let (reading, next) = read(files.clone());
+        if left == 0 || next == files {
+            return reading;
         }
-        reading.expect("it is read at least once")
+        files = next;
     }
 }
 
@@ -305,5 +310,27 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// What names the same files twice is read no more; what names others for ever is read so often, and the last counts.
+    #[test]
+    fn readings_are_bounded() {
+        let file = |number: usize| vec![PathBuf::from(number.to_string())];
+        for (last, readings) in [(0, 1), (1, 2), (READINGS - 1, READINGS), (usize::MAX, READINGS)] {
+            let read = Cell::new(0);
+            let counted = settled(file(0), |files| {
+                read.set(read.get() + 1);
+                let number: usize = files[0].to_string_lossy().parse().expect("a number");
+                (number, file((number + 1).min(last)))
+            });
+            assert_eq!((read.get(), counted), (readings, readings - 1), "up to {last}");
+        }
     }
 }
