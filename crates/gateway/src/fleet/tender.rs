@@ -254,7 +254,9 @@ impl Tender {
                 let list = inner.catalog.as_ref().map(|catalog| catalog.list(kind));
                 list.and_then(|list| inner.told.left(kind, list))
             };
-            let heard = watch.interest.as_ref().is_some_and(|interest| interest.covers(&kind.change()));
+            // A listen that has ended hears nothing, whatever was wanted of it: the server has no lane for it.
+            let wanted = watch.interest.as_ref().is_some_and(|interest| interest.covers(&kind.change()));
+            let heard = watch.listen.is_some() && wanted;
             match left {
                 Some(left) if first => watch.agenda.holds(kind, Instant::now(), left),
                 _ if !first && heard && watch.agenda.has_come(kind) => {}

@@ -1,0 +1,125 @@
+//! An upstream over HTTP that forgets its session: the one that replaces it on the same link may be another server's.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use cardan_client::{Client, way};
+use cardan_dial::Http;
+use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::catalog::Kind;
+use cardan_gateway::fleet::{Fleet, Making, Options, Spec, What};
+use cardan_gateway::merge::Naming;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::Change;
+use cardan_proto::upkeep::policy::Policy;
+use common::Scratch;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Whatever is waited for happens within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves one request: the session and the tool that it lists have the number of the generation.
+async fn answer(stream: TcpStream, generation: usize, tells: bool) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    let (mut line, mut length, mut named) = (String::new(), 0, None);
+    stream.read_line(&mut line).await.ok()?;
+    loop {
+        let mut header = String::new();
+        stream.read_line(&mut header).await.ok()?;
+        let Some((name, value)) = header.trim().split_once(':') else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = value.trim().parse().ok()?,
+            "mcp-session-id" => named = Some(value.trim().to_owned()),
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let session = format!("s{generation}");
+    let result = match message["method"].as_str() {
+        Some("initialize") => Some(json!({
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": { "tools": { "listChanged": tells } },
+            "serverInfo": { "name": "forgetful", "version": generation.to_string() },
+        })),
+        _ if named.as_ref() != Some(&session) => None,
+        Some("tools/list") => {
+            Some(json!({ "tools": [{ "name": session, "inputSchema": { "type": "object" } }] }))
+        }
+        Some("tools/call") => Some(json!({ "content": [] })),
+        _ => Some(json!({})),
+    };
+    let (status, kind, body) = match result {
+        None => ("404 Not Found", "", String::new()),
+        Some(_) if line.starts_with("GET") => ("405 Method Not Allowed", "", String::new()),
+        Some(_) if message.get("id").is_none() => ("202 Accepted", "", String::new()),
+        Some(result) => {
+            let reply = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+            ("200 OK", "Content-Type: application/json\r\n", reply.to_string())
+        }
+    };
+    let head = format!("HTTP/1.1 {status}\r\n{kind}Mcp-Session-Id: {session}\r\nConnection: close\r\n");
+    stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.ok()
+}
+
+async fn serve(generation: Arc<AtomicUsize>, tells: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, generation.load(Ordering::SeqCst), tells));
+        }
+    });
+    address
+}
+
+/// F13, S0-28, S0-79: a session that was forgotten and replaced brings other tools. The catalog, what is listed of it and
+/// what is kept for the next process follow, and the change is told, whether the server itself tells of changes or not.
+#[tokio::test]
+async fn f13_a_renewed_session_refreshes_the_catalog() {
+    for tells in [true, false] {
+        let scratch = Scratch::new(&format!("renewed-{tells}"));
+        let generation = Arc::new(AtomicUsize::new(1));
+        let address = serve(Arc::clone(&generation), tells).await;
+        let http = Http::new(&format!("http://{address}/mcp")).unwrap();
+        let way = way(move || std::future::ready(http.link()));
+        let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
+        let spec = Spec::new("a", "http", "aa", Making { connector, way, policy: Policy::REMOTE });
+        let cache = CatalogCache::new(scratch.path());
+        let fleet = Fleet::start(vec![spec], Options { cache: Some(cache.clone()), ..Options::default() });
+        fleet.started(PATIENCE).await;
+        let listed = || {
+            let (merged, _) = fleet.merged(&Naming::Never);
+            merged.list(Kind::Tools).iter().map(|shown| shown.key.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(), ["s1"]);
+        let mut events = fleet.events();
+        generation.store(2, Ordering::SeqCst);
+        let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
+        lease.call_tool("s1", &json!({})).unwrap().await.unwrap();
+        let changed = async {
+            loop {
+                if let What::Changed(change) = events.recv().await.unwrap().what {
+                    return change;
+                }
+            }
+        };
+        let change = tokio::time::timeout(PATIENCE, changed).await.expect("the change is told");
+        assert_eq!(change, Change::Tools, "tells: {tells}");
+        assert_eq!(listed(), ["s2"], "tells: {tells}");
+        assert_eq!(cache.load("aa").unwrap().catalog.tools.entries.len(), 1);
+        let status = fleet.upstream("a").unwrap().status();
+        assert_eq!(status.restarts, 0, "the link is the same");
+        drop(lease);
+        fleet.close("the test is over").await;
+    }
+}
