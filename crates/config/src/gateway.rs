@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::allowance::{self, Allowance};
 use crate::keys::Unit;
 use crate::problem::{Problem, Scene, choice};
 use crate::read::{time, unknown_key};
@@ -24,6 +25,8 @@ pub struct Gateway {
     pub audit: Option<PathBuf>,
     /// How long what runs may go on when the gateway is asked to stop.
     pub grace: Option<Duration>,
+    /// How much each principal may ask for.
+    pub allowance: Allowance,
 }
 
 /// What becomes of a tool that has changed since it was first seen.
@@ -48,7 +51,8 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 6] = ["naming", "separator", "pin", "keys", "audit", "grace"];
+const KEYS: [&str; 9] =
+    ["naming", "separator", "pin", "keys", "audit", "grace", "rate", "burst", "concurrency"];
 const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
@@ -64,6 +68,7 @@ impl Gateway {
             keys: self.keys.or_else(|| other.keys.clone()),
             audit: self.audit.or_else(|| other.audit.clone()),
             grace: self.grace.or(other.grace),
+            allowance: self.allowance.or(other.allowance),
         }
     }
 
@@ -109,6 +114,9 @@ impl Gateway {
                     Ok(grace) => gateway.grace = Some(grace),
                     Err(problem) => problems.push(problem),
                 },
+                (key, _) if allowance::KEYS.contains(&key) => {
+                    problems.extend(gateway.allowance.read(scene, entry).err());
+                }
                 ("keys", _) => {
                     let (keys, wrong) = token::read(scene, &entry.node);
                     gateway.keys = Some(keys);
@@ -147,6 +155,7 @@ mod tests {
             keys: None,
             audit: None,
             grace: Some(Duration::from_secs(120)),
+            allowance: Allowance::default(),
         };
         assert_eq!(said.gateway, wanted);
         for (text, told) in [
@@ -176,6 +185,7 @@ mod tests {
             keys: Some(Vec::new()),
             audit: Some("audit.jsonl".into()),
             grace: Some(Duration::ZERO),
+            allowance: Allowance { concurrency: Some(3), ..Allowance::default() },
         };
         let both = Gateway { naming: Some(Naming::Never), ..far.clone() };
         assert_eq!(near.or(&far), both);

@@ -8,6 +8,7 @@
 //!
 //! Not here: what a gateway does with its tables, and how a server is reached.
 
+pub mod allowance;
 pub mod closest;
 pub mod digest;
 mod dotenv;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::allowance::{self, Allowance};
 use crate::problem::{Problem, Scene};
 use crate::read::unknown_key;
 use crate::text::is_name;
@@ -14,6 +15,8 @@ pub struct Key {
     pub name: String,
     /// How the token is known.
     pub proof: Proof,
+    /// How much the principal may ask for, where it is not what everyone may.
+    pub allowance: Allowance,
 }
 
 /// How a token is known.
@@ -37,7 +40,7 @@ impl fmt::Debug for Proof {
     }
 }
 
-const KEYS: [&str; 3] = ["name", "hash", "env"];
+const KEYS: [&str; 6] = ["name", "hash", "env", "rate", "burst", "concurrency"];
 const HASH: &str =
     "this is no hash of a token; make one with `cardan key NAME`, and never write a token here";
 
@@ -79,7 +82,11 @@ fn key(scene: Scene<'_>, node: &Node) -> Result<Key, Problem> {
         }
         _ => return Err(scene.problem(&node.span, Some("keys"), "say either hash or env")),
     };
-    Ok(Key { name: name.to_owned(), proof })
+    let mut allowance = Allowance::default();
+    for entry in node.entries().iter().filter(|entry| allowance::KEYS.contains(&entry.key.as_str())) {
+        allowance.read(scene, entry)?;
+    }
+    Ok(Key { name: name.to_owned(), proof, allowance })
 }
 
 fn parse(hash: &str) -> Option<[u8; 32]> {
@@ -112,7 +119,8 @@ mod tests {
             "[[gateway.keys]]\nname = \"ada\"\nhash = \"sha256:{hash}\"\n[[gateway.keys]]\nname = \"bob\"\nenv = \"BOB\"\n"
         ));
         assert_eq!(said.problems, []);
-        let key = |name: &str, proof| Key { name: name.to_owned(), proof };
+        let allowance = Allowance::default();
+        let key = |name: &str, proof| Key { name: name.to_owned(), proof, allowance };
         let keys = [key("ada", Proof::Sha256([15; 32])), key("bob", Proof::Variable("BOB".to_owned()))];
         assert_eq!(said.gateway.keys.unwrap(), keys);
         assert_eq!(said.gateway.pin, None);

@@ -14,13 +14,14 @@ use cardan_proto::codec::sse::write_event;
 use cardan_proto::era::Era;
 use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::status::{Stage, of_fault};
-use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Reply};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Abilities, Cancel, Cause, Departed, LaneId, Outgoing, Pushes};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Host, Service};
+use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
 
 use crate::body::{self, Body};
@@ -46,6 +47,8 @@ pub(crate) struct PostLink {
 struct Message {
     wire: Wire,
     status: StatusCode,
+    /// When to come again, in seconds, with a status that says to.
+    retry: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +83,9 @@ impl Link for PostLink {
             return;
         }
         let message_last = is_reply(message);
-        let message = Message { wire: Wire::of(message), status: status_of(message) };
+        let status = status_of(message);
+        let retry = (status == StatusCode::TOO_MANY_REQUESTS).then(|| retry_of(message));
+        let message = Message { wire: Wire::of(message), status, retry };
         match &self.first {
             None => self.first = Some(message),
             Some(_) => self.more.push_back(message),
@@ -125,6 +130,16 @@ fn status_of(message: &Outgoing) -> StatusCode {
         _ => StatusCode::OK,
     }
 }
+
+/// In how many seconds, as far as the fault says.
+fn retry_of(message: &Outgoing) -> u64 {
+    let Outgoing::One(Envelope::Reply(Reply { outcome: Err(fault), .. })) = message else { return RETRY };
+    let data = fault.data.as_deref().and_then(|data| serde_json::from_slice::<serde_json::Value>(data).ok());
+    data.and_then(|data| data["retryAfterMs"].as_u64()).map_or(RETRY, |ms| ms.div_ceil(1000))
+}
+
+/// Where nothing is said.
+const RETRY: u64 = 5;
 
 /// One exchange: the session of a POST while it lasts.
 pub(crate) struct Exchange<S: Service> {
@@ -183,7 +198,13 @@ impl<S: Service> Exchange<S> {
         })
         .await;
         match form {
-            Form::Json(message) => answer.json(message.status, message.wire.into_body()),
+            Form::Json(message) => {
+                let mut response = answer.json(message.status, message.wire.into_body());
+                if let Some(seconds) = message.retry {
+                    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+                }
+                response
+            }
             Form::Nothing => answer.status(StatusCode::ACCEPTED),
             Form::Events => answer.lane(self),
         }

@@ -21,7 +21,7 @@ impl Keys {
     #[must_use]
     pub fn of(keys: &[Key], variable: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
         let (mut good, mut wrong) = (Vec::new(), Vec::new());
-        for Key { name, proof } in keys {
+        for Key { name, proof, .. } in keys {
             let known = match proof {
                 Proof::Sha256(digest) => Ok(*digest),
                 Proof::Variable(named) => match variable(named) {

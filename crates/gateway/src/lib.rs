@@ -14,6 +14,7 @@
 //! * [`front`]: all servers of a fleet as one, and each alone.
 //! * [`keys`]: tokens in front, and whom they stand for.
 //! * [`merge`]: many catalogs as one, and where each name leads.
+//! * [`meter`]: how much each principal may ask for.
 //! * [`metrics`]: how much of all that happens, in numbers.
 
 pub mod audit;
@@ -25,6 +26,7 @@ pub mod fleet;
 pub mod front;
 pub mod keys;
 pub mod merge;
+pub mod meter;
 pub mod metrics;
 pub mod pin;
 pub mod policy;

@@ -10,4 +10,5 @@ mod drain;
 mod health;
 mod log;
 mod metrics;
+mod rate;
 mod rig;

@@ -26,6 +26,7 @@ use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, listen, lists, tasks};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
+use crate::meter::Span;
 use crate::relay::{Held, Side};
 
 /// All servers, at one link and for one principal.
@@ -87,7 +88,7 @@ impl Service for Desk {
         let station = Arc::clone(&self.0);
         Box::pin(async move {
             let trail = Trail::begin(&station, &called);
-            let answer = station.answer(cx, called).await.unwrap_or_else(Answer::Fault);
+            let answer = station.measured(cx, called).await.unwrap_or_else(Answer::Fault);
             if let Some(trail) = trail {
                 trail.end(&answer);
             }
@@ -116,6 +117,22 @@ impl fmt::Debug for Desk {
 }
 
 impl Station {
+    /// Answers a call, where its principal may ask for one more.
+    async fn measured(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let span = match called.call.method {
+            Method::SubscriptionsListen => Span::Listen,
+            _ => Span::Call,
+        };
+        let house = &self.front.house;
+        let pass = house.meter.admit(self.principal.as_ref(), span).map_err(|(why, fault)| {
+            house.refusals.count(why);
+            fault
+        })?;
+        let answer = Arc::clone(&self).answer(cx, called).await;
+        drop(pass);
+        answer
+    }
+
     async fn answer(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         match called.call.method {
             Method::ToolsList => self.list(Kind::Tools, &called).await,

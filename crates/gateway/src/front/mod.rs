@@ -55,6 +55,7 @@ use crate::catalog::Kind;
 use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
+use crate::meter::{Allowances, Meter};
 use crate::pin::Pins;
 use crate::policy::Policy;
 use crate::relay::{self, Lend, Names};
@@ -66,6 +67,8 @@ pub struct Options {
     pub naming: Naming,
     /// Who may see and use what.
     pub policy: Policy,
+    /// How much each principal may ask for.
+    pub allowances: Allowances,
     /// Looks at tools that change; none: nobody does.
     pub pins: Option<Arc<Pins>>,
     /// Where calls are written down; none: nowhere.
@@ -89,6 +92,7 @@ impl Default for Options {
         Self {
             naming: Naming::Prefix(Naming::SEPARATOR.into()),
             policy: Policy::default(),
+            allowances: Allowances::default(),
             pins: None,
             audit: None,
             window: WINDOW,
@@ -123,6 +127,7 @@ struct House {
     policy: Mutex<Arc<Policy>>,
     opened: Instant,
     refusals: Refusals,
+    meter: Arc<Meter>,
     /// The fronts of single servers that someone holds.
     alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
 }
@@ -149,7 +154,9 @@ impl Front {
         let naming = Mutex::new(options.naming.clone());
         let policy = Mutex::new(Arc::new(options.policy.clone()));
         let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());
-        let house = House { fleet, relays, options, naming, policy, opened, refusals, alone };
+        let meter = Arc::new(Meter::default());
+        meter.set(options.allowances.clone());
+        let house = House { fleet, relays, options, naming, policy, opened, refusals, meter, alone };
         Self::of(Arc::new(house), Scope::All)
     }
 
@@ -212,6 +219,11 @@ impl Front {
         for front in self.fronts() {
             front.all_changed();
         }
+    }
+
+    /// Principals may ask for more or less from now on.
+    pub fn allow(&self, allowances: Allowances) {
+        self.0.house.meter.set(allowances);
     }
 
     /// Looks again at what is held back: something was approved. Clients are told.

@@ -11,11 +11,15 @@ pub enum Refused {
     Policy,
     /// It has changed since it was approved.
     Pin,
+    /// The principal asks too often.
+    Rate,
+    /// The principal asks for too much at a time.
+    Concurrency,
 }
 
 impl Refused {
     /// All there are, in the order in which they are counted.
-    pub const ALL: [Self; 3] = [Self::Unknown, Self::Policy, Self::Pin];
+    pub const ALL: [Self; 5] = [Self::Unknown, Self::Policy, Self::Pin, Self::Rate, Self::Concurrency];
 
     /// In one word.
     #[must_use]
@@ -24,6 +28,8 @@ impl Refused {
             Self::Unknown => "unknown",
             Self::Policy => "policy",
             Self::Pin => "pin",
+            Self::Rate => "rate",
+            Self::Concurrency => "concurrency",
         }
     }
 }

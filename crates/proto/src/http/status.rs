@@ -28,6 +28,7 @@ pub fn of_fault(code: i64, era: Era, stage: Stage) -> StatusCode {
     match (era, stage, code) {
         (Era::Modern, _, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
         (Era::Modern, _, code) if is_modern_code(code) => StatusCode::BAD_REQUEST,
+        (Era::Modern, Stage::Dispatch, code::BUSY) => StatusCode::TOO_MANY_REQUESTS,
         (_, Stage::Ingress, code::INTERNAL) => StatusCode::INTERNAL_SERVER_ERROR,
         (_, Stage::Ingress, _) => StatusCode::BAD_REQUEST,
         (_, Stage::Dispatch, _) => StatusCode::OK,
@@ -259,6 +260,8 @@ mod tests {
             (-32603, Modern, Ingress, 500),
             (-32700, Modern, Ingress, 400),
             (-32600, Modern, Ingress, 400),
+            (42_900, Modern, Dispatch, 429),
+            (42_900, Legacy, Dispatch, 200),
             (1234, Modern, Dispatch, 200),
             (-32601, Legacy, Dispatch, 200),
             (-32602, Legacy, Dispatch, 200),

@@ -16,6 +16,7 @@ use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::{naming, pinning, policy};
 use cardan_gateway::fleet::{self, Fleet};
 use cardan_gateway::front::{self, Front};
+use cardan_gateway::meter::Allowances;
 use cardan_gateway::relay::Lend;
 use cardan_gateway::reload::{Follow, Following};
 use cardan_proto::limits::Limits;
@@ -104,6 +105,7 @@ impl Gateway {
             naming: naming(follow.config()),
             lend: Lend::Modern,
             policy: policy(follow.config()),
+            allowances: Allowances::of(follow.config()),
             pins: pins.clone(),
             audit: audit.clone(),
             limits: limits.clone(),
@@ -117,6 +119,7 @@ impl Gateway {
         let following = Following::start(fleet, follow, every, move |config| {
             named.rename(naming(config));
             named.protect(policy(config));
+            named.allow(Allowances::of(config));
             locked.set(config, log);
             if let Some(pins) = &pins {
                 pins.set(pinning(config));
