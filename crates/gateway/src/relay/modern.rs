@@ -1,6 +1,7 @@
 //! The calls of modern clients: each stands alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_client::{Listen, Watcher};
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::names::Names;
 use super::park::Bound;
-use super::pool::{Need, Pool};
+use super::pool::{HEARING, Need, Pool};
 use super::running::{Held, Plan, Running};
 use super::terms;
 use super::{Behind, Core};
@@ -111,6 +112,7 @@ pub(super) async fn listen(
     let mut followed = pool.follow(askable);
     let (mut ears, mut acknowledged) = (JoinSet::new(), false);
     loop {
+        let mut standing = None;
         for shared in followed.news() {
             let first = Arc::ptr_eq(&shared, &own);
             // Sessions of a legacy upstream may each have a state of their own, wherever they lead.
@@ -122,19 +124,25 @@ pub(super) async fn listen(
             // What was told before concerns nobody.
             while notes.try_next().is_some() {}
             let mut listen = shared.line.managed.listen(interest.clone());
-            let stands = listen.ready().await;
+            // One line has to stand; no other holds up the client for long.
+            let wait = if acknowledged || standing.is_some() { HEARING } else { Duration::MAX };
+            let stands = tokio::time::timeout(wait, listen.ready()).await;
             shared.caught_up();
             match stands {
-                Ok(mut stands) if !acknowledged => {
-                    core.names.dress(&mut stands.tasks);
-                    ear.listening(stands);
-                    acknowledged = true;
+                Ok(Ok(stands)) => standing = standing.or(Some(stands)),
+                Ok(Err(error)) if !acknowledged && standing.is_none() => {
+                    return Err(core.who.unreachable(&error));
                 }
-                Ok(_) => {}
-                Err(error) if !acknowledged => return Err(core.who.unreachable(&error)),
-                Err(_) => continue,
+                Ok(Err(_)) => continue,
+                Err(_) => {}
             }
             ears.spawn(hear(listen, notes, interest.tasks.clone(), core.names.clone(), ear.clone()));
+        }
+        // Not before it stands on every line there is: what the client calls next may go by any of them.
+        if let (false, Some(mut stands)) = (acknowledged, standing) {
+            core.names.dress(&mut stands.tasks);
+            ear.listening(stands);
+            acknowledged = true;
         }
         tokio::select! {
             _ = ears.join_next() => {

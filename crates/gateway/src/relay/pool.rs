@@ -111,7 +111,7 @@ enum Origin {
 }
 
 /// How long a call by a new line waits for listens to stand there.
-const HEARING: Duration = Duration::from_secs(2);
+pub(super) const HEARING: Duration = Duration::from_secs(2);
 
 /// How long a line beyond the first is kept for the next call that needs one alone. It may be a process, which takes long
 /// to start.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Call, Watcher};
+use cardan_client::{Call, Managed, Watcher};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -169,7 +169,9 @@ impl Running {
                 Step::Deaf => self.overheard = None,
                 Step::Progress(None) => {
                     let outcome = self.call.outcome().await;
-                    self.settle().await;
+                    if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
+                        settle(lease.shared.line.managed.clone()).await;
+                    }
                     // What was told before the reply is told before it.
                     while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
                         pass_on(cx, log_of(&event));
@@ -191,14 +193,6 @@ impl Running {
     /// Waits for its end, whatever becomes known before.
     pub(super) async fn ended(&mut self) {
         self.call.outcome().await;
-    }
-
-    /// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the
-    /// upstream said before the reply, by whichever way, has arrived then.
-    async fn settle(&self) {
-        if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
-            let _ = tokio::time::timeout(SETTLING, lease.shared.line.managed.ping()).await;
-        }
     }
 
     /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.
@@ -239,6 +233,12 @@ impl Running {
             },
         }
     }
+}
+
+/// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the upstream
+/// said before the reply, by whichever way, has arrived then.
+async fn settle(upstream: Managed) {
+    let _ = tokio::time::timeout(SETTLING, upstream.ping()).await;
 }
 
 /// The line by which a call was asked what it answers now.
