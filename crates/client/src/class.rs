@@ -471,10 +471,9 @@ mod tests {
             (Hurdle::Late, "timeout_total", Retry::Yes, Step::Connect),
         ];
         let rows = rows.into_iter().chain(hurdles.into_iter().flat_map(|(hurdle, class, retry, step)| {
-            let why = || "no".into();
             let causes = [
-                Cause::Unreachable { hurdle, why: why() },
-                Cause::Http(Box::new(HttpFailure::Connect { hurdle, why: why() })),
+                Cause::Unreachable { hurdle, why: "no".into() },
+                Cause::Http(Box::new(HttpFailure::Connect { hurdle, why: "no".into() })),
             ];
             causes.map(|cause| (lost(cause, NotSent), class, retry, step))
         }));
