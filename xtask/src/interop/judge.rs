@@ -115,6 +115,10 @@ impl<'a> Judge<'a> {
     fn explain(&mut self, client: Side, server: Side, check: &'static str) -> Option<String> {
         for (from, to) in direct_pairs(client, server) {
             let reports = self.directly(from, to);
+            // Who never met shows nothing about the rest, and our own client may have been the one that gave up.
+            if failure(reports, "connect").is_some() {
+                continue;
+            }
             if let Some(why) = failure(reports, check) {
                 let pair = format!("{} directly at {}", from.kit.name(), to.kit.name());
                 return Some(format!("{pair}, {}, {}: {why}", to.era.name(), to.way.name()));
