@@ -303,6 +303,7 @@ impl Session {
     }
 
     /// We leave, and the time for what runs is over: its callers are told, rather than finding the link gone.
+    /// Their handlers end with the link.
     pub(super) fn give_up_inbound(&mut self, cause: &Cause) {
         let Cause::ClosedByUs(reason) = cause else { return };
         for key in self.inbound.keys() {
@@ -310,7 +311,6 @@ impl Session {
             let fault = Fault::internal(message)
                 .with_data(&json!({ "outcome": "lost", "delivery": "sent", "mayHaveExecuted": true }));
             self.finish(key, Err(fault));
-            self.event(Event::Withdrawn { key, reason: reason.as_ref().into() });
         }
     }
 
