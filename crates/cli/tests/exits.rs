@@ -68,7 +68,8 @@ fn s2_44_classes_are_told_to_programs() {
     let nobody = |scheme: &str| format!("{scheme}://127.0.0.1:1/mcp");
     let unknown = |scheme: &str| format!("{scheme}://cardan-test.invalid:1/mcp");
     let (http, ws, far_http, far_ws) = (nobody("http"), nobody("ws"), unknown("http"), unknown("ws"));
-    let rows: [(&[&str], u8, &str, Option<&str>, &str); 15] = [
+    type Row<'a> = (&'a [&'a str], u8, &'a str, Option<&'a str>, &'a str);
+    let rows: [Row<'_>; 15] = [
         (&["info", "http://user@localhost/mcp"], 1, "config", None, "not_sent"),
         (&["info", "weather"], 1, "config", None, "not_sent"),
         (&["info", &far_http], 4, "dns", Some("resolve"), "not_sent"),

@@ -78,10 +78,10 @@ impl Session {
         );
         self.opening.probe = Some(id);
         let limits = &self.config.limits;
-        let patience = match self.carrier.silence() {
-            Silence::IsLegacy => limits.probe_timeout,
+        let patience = match (self.carrier.silence(), self.prober().judge(Evidence::Silence)) {
             // There is nothing to fall back to, so the probe has as long as the handshake would have.
-            Silence::IsFailure => limits.open_timeout,
+            (Silence::IsFailure, _) | (Silence::IsLegacy, Next::Fail(_)) => limits.open_timeout,
+            (Silence::IsLegacy, _) => limits.probe_timeout,
         };
         self.opening.deadline = Some(self.now + patience);
     }
