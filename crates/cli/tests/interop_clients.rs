@@ -81,6 +81,10 @@ fn passes_over(over: Over, client: &str, era: Option<&str>, settles: &str, netwo
     let found = |check: &str| lines.iter().find(|line| line["check"] == check);
     let checks = CHECKS.iter().copied().chain((settles == "legacy").then_some("ping"));
     for check in checks {
+        // A megabyte, byte by byte, takes longer than the client waits.
+        if (check, network) == ("large", Network::Dribbling) {
+            continue;
+        }
         // This SDK takes no event beyond 1 MiB, and ends its session over one.
         if (check, client) == ("large", "python-v2") && matches!(over, Over::Events) {
             continue;

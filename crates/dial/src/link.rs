@@ -65,6 +65,8 @@ pub struct HttpLink {
     news: mpsc::Receiver<News>,
     tasks: Tasks,
     heads: Heads,
+    /// The server has forgotten the session, as it said so; there is no other yet.
+    gone: Option<http::StatusCode>,
     tools: Tools,
     way: Way,
     gate: Gate,
@@ -147,6 +149,7 @@ impl HttpLink {
             ready: VecDeque::new(),
             put: 0,
             pushes: Pushes::Opening,
+            gone: None,
             closing: None,
             url,
             kind,
@@ -252,6 +255,13 @@ impl HttpLink {
                 return self.ready.push_back(failed(Some(id), failure, Delivery::NotSent));
             }
         };
+        // What waited at the gate when the session was forgotten belongs to the one that follows.
+        if let (Some(status), Era::Legacy) = (self.gone, head.era)
+            && call.method != Method::Initialize
+        {
+            let failure = HttpFailure::SessionGone { status };
+            return self.ready.push_back(failed(Some(id), failure, Delivery::NotSent));
+        }
         let is_cortex = self.kind == Kind::Cortex;
         let post = CallPost {
             url: self.url.clone(),
@@ -311,7 +321,10 @@ impl HttpLink {
     fn heard(&mut self, news: News) {
         match news {
             News::Received(received) => self.ready.push_back(received),
-            News::Session(id) => self.heads.session = Some(id),
+            News::Session(id) => {
+                self.heads.session = Some(id);
+                self.gone = None;
+            }
             News::SessionGone { session, call, status } => self.session_gone(&session, call, status),
             News::Listed(tools) => self.tools.learn(tools),
             News::Initialized if self.kind == Kind::Cortex => self.open_gate(),
@@ -343,6 +356,7 @@ impl HttpLink {
         match &self.heads.session {
             Some(session) if session == gone => {
                 self.heads.session = None;
+                self.gone = Some(status);
                 self.pushes = Pushes::Opening;
                 if let Some(lane) = self.lane.take() {
                     lane.abort();
@@ -484,6 +498,7 @@ impl Link for HttpLink {
 
     fn settled(&mut self, revision: Revision) {
         self.heads.revision = Some(revision);
+        self.gone = None;
         if revision.era() == Era::Modern {
             self.heads.session = None;
             self.pushes = Pushes::Absent;

@@ -107,16 +107,38 @@ async fn s1_45_a_dropped_socket_fails_all_calls() {
 /// S1-47, S1-45: what the server closes with is what every call in flight ends with.
 #[tokio::test]
 async fn s1_47_calls_end_with_the_code() {
+    let (ours, theirs) = duplex(64 << 10);
+    let connector = Client::builder("test", "1").dialect(Dialect::Cortex(CortexForm::Frame));
+    let client = connector.connect_link(WsLink::client(ours, &Limits::DEFAULT)).await.unwrap();
+    let mut socket = layer::server(theirs, &Limits::DEFAULT);
+    let calls = [1, 2].map(|n| client.call_tool("hang", &json!({"n": n})).unwrap());
+    for _ in &calls {
+        hear(&mut socket).await;
+    }
+    let code = tokio_websockets::CloseCode::GOING_AWAY;
+    socket.send(Message::close(Some(code), "going to bed")).await.unwrap();
+    for call in calls {
+        let Err(CallError::Lost { cause: Cause::Closed { code, reason }, .. }) = call.await else {
+            panic!("not lost")
+        };
+        assert_eq!((code, &*reason), (CloseCode::GoingAway, "going to bed"));
+    }
+}
+
+/// F24, S1-47: a server of ours answers what does not finish before it goes, then says why it goes.
+#[tokio::test]
+async fn f24_what_does_not_finish_is_answered() {
     let server = server(1, Dialect::Standard);
     let (stream, serving) = serve(&server);
-    let client = client(stream, EraChoice::Modern).await;
+    let mut client = client(stream, EraChoice::Modern).await;
     let call = client.call_tool("hang", &json!({})).unwrap();
     client.call_tool("meet", &json!({"n": 1})).unwrap().await.unwrap();
     tokio::time::pause();
     server.close("going to bed");
-    let Err(CallError::Lost { cause: Cause::Closed { code, reason }, .. }) = call.await else {
-        panic!("not lost")
-    };
+    let Err(CallError::Fault(fault)) = call.await else { panic!("not answered") };
+    let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+    assert_eq!(data["outcome"], "lost");
+    let Cause::Closed { code, reason } = client.closed().await else { panic!("not closed") };
     assert_eq!((code, &*reason), (CloseCode::GoingAway, "closed by us: going to bed"));
     assert!(matches!(serving.await.unwrap(), Cause::ClosedByUs(_)));
 }
