@@ -233,6 +233,8 @@ impl Server {
 async fn gracefully<C: Future>(connection: C, mut told: watch::Receiver<()>, ask: impl FnOnce(Pin<&mut C>)) {
     let mut connection = pin!(connection);
     tokio::select! {
+        // First, so that a request that has come already is answered and not cut off.
+        biased;
         _ = &mut connection => return,
         _ = told.changed() => {}
     }

@@ -122,7 +122,10 @@ impl<H: Host> Site for Sites<H> {
     }
 
     async fn close(&self, reason: &'static str) {
-        let parts: Vec<_> = std::mem::take(&mut *self.lock()).into_values().collect();
+        // From here on parts that are asked for first are closing, too. All stay: what runs there is still answered, and
+        // its client's replies come in.
+        self.0.whole.shut(reason);
+        let parts: Vec<_> = self.lock().values().cloned().collect();
         let mut closing: tokio::task::JoinSet<()> =
             parts.into_iter().map(|part| async move { part.close(reason).await }).collect();
         self.0.whole.close(reason).await;

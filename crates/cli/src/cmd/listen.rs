@@ -9,7 +9,7 @@ use crate::args::{Options, Server};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{self, Form, Reader, clean, tell};
+use crate::output::{self, Form, Reader, clean, json_line, tell};
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -118,7 +118,9 @@ fn line(change: &Change, form: Form) -> String {
         Change::Task { id, .. } => ("task", Some(id)),
     };
     match (form, uri) {
-        (Form::Json, Some(uri)) => json!({ "changed": what, "uri": uri }).to_string(),
+        (Form::Json, Some(uri)) => {
+            json_line(&json!({ "changed": what, "uri": uri }).to_string()).into_owned()
+        }
         (Form::Json, None) => json!({ "changed": what }).to_string(),
         (Form::Text, Some(uri)) => format!("{what} changed: {}", clean(uri)),
         (Form::Text, None) => format!("{what} changed"),

@@ -64,7 +64,7 @@ fn t16_a_key_is_needed_where_there_is_one() {
     gateway.stands("ready");
     let at = format!("http://{}", gateway.address);
     for key in [None, Some("ada-wrong-9abcdef0")] {
-        let ran = servers(&world, &["--at", &at], key).exits(4).tells(&["asks for a key", "CARDAN_KEY"]);
+        let ran = servers(&world, &["--at", &at], key).exits(3).tells(&["asks for a key", "CARDAN_KEY"]);
         assert!(!ran.stdout.contains("alpha"), "{ran:?}");
     }
     servers(&world, &["--at", &at], Some("ada-0123456789abcdef")).exits(0);

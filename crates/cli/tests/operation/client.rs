@@ -24,6 +24,7 @@ pub(crate) fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
 /// A legacy client.
 pub(crate) struct Legacy<'a> {
     running: &'a Running,
+    path: &'static str,
     session: String,
 }
 
@@ -39,13 +40,17 @@ pub(crate) fn initialize() -> Value {
 
 impl<'a> Legacy<'a> {
     pub(crate) fn open(running: &'a Running) -> Self {
-        let opened = running.post("/mcp", &[], &initialize()).answer();
+        Self::open_at(running, "/mcp")
+    }
+
+    pub(crate) fn open_at(running: &'a Running, path: &'static str) -> Self {
+        let opened = running.post(path, &[], &initialize()).answer();
         assert_eq!(opened.status, 200, "{opened:?}");
         let session = opened.spelled.lines().find_map(|line| {
             line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
         });
         let session = session.unwrap().1.to_owned();
-        let client = Self { running, session };
+        let client = Self { running, path, session };
         let told = client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).answer();
         assert_eq!(told.status, 202, "{told:?}");
         client
@@ -53,7 +58,7 @@ impl<'a> Legacy<'a> {
 
     pub(crate) fn post(&self, message: &Value) -> Wire {
         let session = format!("Mcp-Session-Id: {}", self.session);
-        self.running.post("/mcp", &[&session], message)
+        self.running.post(self.path, &[&session], message)
     }
 
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Wire {

@@ -1,7 +1,5 @@
 //! The end: what runs is finished or told that it is lost, and nobody new is let in.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::client::{Legacy, initialize, modern};
@@ -18,11 +16,17 @@ fn last(events: &str) -> Value {
 /// that waits for its client's answer.
 #[test]
 fn f23_what_runs_is_finished_and_nobody_is_let_in() {
+    for (path, prefix) in [("/mcp", "alpha__"), ("/servers/alpha/mcp", "")] {
+        finishes(path, prefix);
+    }
+}
+
+fn finishes(path: &'static str, prefix: &str) {
     let world = World::new("drain", &demo("alpha"));
     let gateway = world.serve(&["--grace", "600"]);
     gateway.stands("ready");
-    let client = Legacy::open(&gateway);
-    let mut asking = client.call("alpha__ask", &json!({ "question": "who?" }));
+    let client = Legacy::open_at(&gateway, path);
+    let mut asking = client.call(&format!("{prefix}ask"), &json!({ "question": "who?" }));
     let asked = last(&asking.until("elicitation/create"));
     gateway.signal("TERM");
     gateway.stands("draining");
@@ -30,7 +34,7 @@ fn f23_what_runs_is_finished_and_nobody_is_let_in() {
     assert_eq!(gateway.get("/healthz", &[]).status, 200);
     let late = [
         modern(&gateway, "alpha__add", &json!({ "a": 1, "b": 2 })).answer(),
-        client.call("alpha__add", &json!({ "a": 1, "b": 2 })).answer(),
+        client.call(&format!("{prefix}add"), &json!({ "a": 1, "b": 2 })).answer(),
         gateway.post("/mcp", &[], &initialize()).answer(),
         gateway.post("/servers/alpha/mcp", &[], &initialize()).answer(),
         gateway.get("/sse", &["Accept: text/event-stream"]),
@@ -50,9 +54,11 @@ fn f23_what_runs_is_finished_and_nobody_is_let_in() {
     assert_eq!(gateway.ends(), Some(0));
 }
 
-/// Is there such a process?
+/// Does such a process run? One that has ended and that nobody has asked about yet does not.
 fn lives(pid: &str) -> bool {
-    Command::new("kill").args(["-0", pid]).stderr(std::process::Stdio::null()).status().unwrap().success()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// F24: calls longer than the grace end as lost when it is over, in both eras, and so does the process with its children.

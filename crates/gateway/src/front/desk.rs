@@ -121,6 +121,8 @@ impl Station {
     async fn measured(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         let span = match called.call.method {
             Method::SubscriptionsListen => Span::Listen,
+            // What waits for a task must not stand in the way of what ends or feeds it.
+            ref method if method.is_about_task() => Span::Listen,
             _ => Span::Call,
         };
         let house = &self.front.house;
@@ -333,16 +335,14 @@ impl Station {
 
     async fn unsubscribe(&self, uri: &str) -> Result<Answer, Fault> {
         for seat in self.seats() {
-            let there = {
+            if lock(&seat.subscribed).0.contains(uri) {
+                seat.side.unsubscribe(uri).await?;
+                // Not before it is done: what failed can be tried again.
                 let mut subscribed = lock(&seat.subscribed);
-                let there = subscribed.0.remove(uri);
+                subscribed.0.remove(uri);
                 if subscribed.0.is_empty() {
                     subscribed.1 = None;
                 }
-                there
-            };
-            if there {
-                seat.side.unsubscribe(uri).await?;
             }
         }
         Ok(empty())

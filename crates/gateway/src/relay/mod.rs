@@ -265,7 +265,10 @@ impl Relay {
             who: Who::server(options.name.as_deref(), options.secrets.clone()),
             names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
-            rounds: Rounds::new(options.parked, options.limits.request_state_ttl),
+            rounds: Rounds::new(
+                options.parked.min(options.lines / 2).max(1),
+                options.limits.request_state_ttl,
+            ),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,
             pools: Mutex::default(),

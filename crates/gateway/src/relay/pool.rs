@@ -17,12 +17,13 @@ use tokio::time::Instant;
 
 use super::line::{Hears, Line};
 use super::voice::{Holder, Voice};
-use super::{Farewells, Options};
+use super::{Behind, Farewells, Options};
 use crate::fleet::{Making, lock};
 
 /// Lines by what may be asked on them.
 pub(super) struct Pool {
     making: Making,
+    behind: Behind,
     max: usize,
     /// How long a call waits for a line of its own.
     patience: Duration,
@@ -133,6 +134,7 @@ impl Pool {
         });
         let pool = Arc::new(Self {
             making,
+            behind: options.behind,
             max: options.lines.max(1),
             patience: options.limits.call_idle_timeout,
             shelves: Mutex::new(lent.into_iter().collect()),
@@ -207,8 +209,11 @@ impl Pool {
         let total = lines + self.leaving.load(Ordering::SeqCst);
         let shelf = shelves.entry(key.clone()).or_default();
         let fits = |entry: &Entry| match need {
-            // Nothing comes unasked from a modern upstream, so who holds a line alone is not disturbed.
-            Need::Any => entry.held != Held::Yes || entry.shared.line.era() == Some(Era::Modern),
+            // Where replies and notes have a stream for each call, who holds a line alone is not disturbed.
+            Need::Any => {
+                let apart = self.behind == Behind::One && entry.shared.line.era() == Some(Era::Modern);
+                entry.held != Held::Yes || apart
+            }
             Need::Alone => entry.held == Held::No && entry.running == 0,
             Need::Fresh => false,
         };
@@ -360,6 +365,7 @@ impl Followed {
     /// Lines that were not known before.
     pub(super) fn news(&mut self) -> Vec<Arc<Shared>> {
         self.opened.borrow_and_update();
+        self.known.retain(|known| known.strong_count() > 0);
         let shelves = lock(&self.pool.shelves);
         let lines = shelves.get(&self.key).into_iter().flatten().map(|entry| Arc::clone(&entry.shared));
         let known = |line: &Arc<Shared>| self.known.iter().any(|known| known.as_ptr() == Arc::as_ptr(line));
@@ -397,7 +403,7 @@ pub(super) struct Lease {
     pool: Arc<Pool>,
     key: String,
     pub(super) shared: Arc<Shared>,
-    need: Need,
+    pub(super) need: Need,
     landed: bool,
 }
 

@@ -99,6 +99,9 @@ impl Running {
             Some(lease) => lease,
             None => core.pool(principal.as_ref()).take(&plan.askable, need).await?,
         };
+        // A line that is kept for a retry is held as it was: one that is shared brings other calls' notes, too.
+        let need = lease.need;
+        let plan = Plan { logs: plan.logs.filter(|_| need != Need::Any), ..plan };
         let line = &lease.shared.line;
         let ready = line.ready(core.options.opening, core.options.limits.call_idle_timeout).await;
         let upstream = ready.map_err(|error| core.who.unreachable(&error))?;

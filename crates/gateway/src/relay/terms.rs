@@ -29,8 +29,19 @@ pub(super) fn params(called: &Called, upstream: Era, logs: Option<LogLevel>) -> 
     match (called.revision.era(), upstream, logs) {
         (Era::Modern, Era::Legacy, _) => raw.map(|raw| without_modern_members(&called.call.params, raw)),
         (Era::Legacy, Era::Modern, Some(level)) => Some(with_level(&called.call.params, raw, level)),
+        (Era::Modern, Era::Modern, None) if called.log_level.is_some() => {
+            raw.map(|raw| without_level(&called.call.params, raw))
+        }
         _ => raw,
     }
+}
+
+/// Nobody could tell whose the notes are.
+fn without_level(params: &Params, raw: Bytes) -> Bytes {
+    let meta =
+        params.get(Param::Meta).and_then(|meta| splice(&meta, &[Edit::Drop(MetaKey::LogLevel.name())]).ok());
+    let spliced = meta.and_then(|meta| splice(&raw, &[Edit::Set(Param::Meta.name(), &meta)]).ok());
+    spliced.unwrap_or(raw)
 }
 
 fn with_level(params: &Params, raw: Option<Bytes>, level: LogLevel) -> Bytes {
@@ -122,6 +133,16 @@ mod tests {
             let params = Params::scan(raw.clone(), &cardan_proto::limits::Limits::DEFAULT).unwrap();
             assert_eq!(without_modern_members(&params, raw), left);
         }
+    }
+
+    /// Where notes could be anyone's, none are asked for; everything else stays.
+    #[test]
+    fn a_level_can_be_taken_back() {
+        let raw = Bytes::from_static(
+            br#"{"name":"t","_meta":{"traceparent":"00-1","io.modelcontextprotocol/logLevel":"debug"},"n":1.50}"#,
+        );
+        let params = Params::scan(raw.clone(), &cardan_proto::limits::Limits::DEFAULT).unwrap();
+        assert_eq!(without_level(&params, raw), r#"{"name":"t","_meta":{"traceparent":"00-1"},"n":1.50}"#);
     }
 
     #[test]

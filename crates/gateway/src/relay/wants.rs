@@ -69,9 +69,11 @@ impl Wants {
     ) -> Result<(), Fault> {
         let mut interest = self.interest.lock().await;
         if interest.uris.iter().any(|listened| **listened == *uri) {
-            interest.uris.retain(|listened| **listened != *uri);
-            let (following, _) = listen(interest.clone()).await?;
+            let mut wanted = interest.clone();
+            wanted.uris.retain(|listened| **listened != *uri);
+            let (following, _) = listen(wanted.clone()).await?;
             *lock(&self.following) = Some(following);
+            *interest = wanted;
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Gateway {
             }
         };
         let keyless = || {
-            unreachable(format!("the gateway at {origin} asks for a key")).next(format!(
+            Failure::new(Exit::Auth, format!("the gateway at {origin} asks for a key")).next(format!(
                 "put a good token into {KEY}, or into another variable and name it with --bearer-env"
             ))
         };
