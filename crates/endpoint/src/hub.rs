@@ -1,8 +1,8 @@
 //! A legacy session that has no task of its own.
 //!
 //! Whoever brings a message drives the session in place, under its lock, and most calls are answered before
-//! that returns. Only when a handler that had to wait wakes up is a task started, to drive the session once.
-//! So an idle session costs memory and nothing else.
+//! that returns. When a handler that had to wait wakes up, whoever waits for a reply drives it; only where nobody
+//! does is a task started, to drive the session once. So an idle session costs memory and nothing else.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -29,6 +29,8 @@ use crate::pulse::{Pulse, beat};
 pub(crate) struct Hub<S: Service> {
     inner: Mutex<Inner<S>>,
     turn: AtomicU8,
+    /// Who waits for the reply to come by this lane, and drives the session when there is something to do.
+    waiting: Mutex<Option<(LaneId, Waker)>>,
     waker: Waker,
     runtime: Handle,
     principal: Option<Arc<str>>,
@@ -78,7 +80,7 @@ const IDLE: u8 = 0;
 const DRIVING: u8 = 1;
 /// Woken while it was driven: drive again.
 const AGAIN: u8 = 2;
-/// A task will drive it.
+/// Someone who waits will drive it, or a task.
 const SCHEDULED: u8 = 3;
 
 impl<S: Service> Hub<S> {
@@ -91,6 +93,7 @@ impl<S: Service> Hub<S> {
         let hub = Arc::new_cyclic(|hub: &Weak<Self>| Self {
             inner: Mutex::new(Inner { driver, phase: Phase::Running, used: now, told: Told::No }),
             turn: AtomicU8::new(IDLE),
+            waiting: Mutex::default(),
             waker: Waker::from(Arc::new(Bell(Weak::clone(hub)))),
             runtime: Handle::current(),
             principal,
@@ -112,7 +115,7 @@ impl<S: Service> Hub<S> {
 
     /// Takes a note or a reply.
     pub(crate) fn tell(&self, decoded: Decoded) -> Result<(), Over> {
-        let mut inner = self.used().ok_or(Over)?;
+        let mut inner = self.running().ok_or(Over)?;
         inner.driver.link_mut().arrive(decoded);
         self.drive(&mut inner);
         Ok(())
@@ -120,7 +123,7 @@ impl<S: Service> Hub<S> {
 
     /// Takes a message that wants a reply, in this form.
     pub(crate) fn post(self: &Arc<Self>, decoded: Decoded, form: Form) -> Result<Posted<S>, NotTaken> {
-        let mut inner = self.used().ok_or(NotTaken::Over)?;
+        let mut inner = self.running().ok_or(NotTaken::Over)?;
         let (lane, reader) = inner.driver.link_mut().arrive_on_lane(decoded, form)?;
         self.drive(&mut inner);
         drop(inner);
@@ -132,7 +135,8 @@ impl<S: Service> Hub<S> {
         self: &Arc<Self>,
         last: Option<EventId>,
     ) -> Result<Result<Events<S>, Forgotten>, Over> {
-        let mut inner = self.used().ok_or(Over)?;
+        let mut inner = self.running().ok_or(Over)?;
+        inner.used = Instant::now();
         let primed = primes(&inner);
         let lanes = inner.driver.link_mut();
         let (lane, reader) = match last.map(|last| lanes.resume(last)) {
@@ -182,9 +186,9 @@ impl<S: Service> Hub<S> {
         self.lock().told = Told::Yes;
     }
 
-    fn used(&self) -> Option<MutexGuard<'_, Inner<S>>> {
-        let mut inner = self.lock();
-        inner.used = Instant::now();
+    /// The session, unless it has ended. Whoever drives it has used it.
+    fn running(&self) -> Option<MutexGuard<'_, Inner<S>>> {
+        let inner = self.lock();
         (inner.phase == Phase::Running).then_some(inner)
     }
 
@@ -221,6 +225,18 @@ impl<S: Service> Hub<S> {
                 continue;
             }
             if next == SCHEDULED {
+                self.hand_on();
+            }
+            return;
+        }
+    }
+
+    /// The session is to be driven, by someone else.
+    fn hand_on(self: &Arc<Self>) {
+        let waiting = self.waiting().take();
+        match waiting {
+            Some((_, waker)) => waker.wake(),
+            None => {
                 let hub = Arc::clone(self);
                 // It never waits, so nobody needs to wait for it.
                 self.runtime.spawn(async move {
@@ -228,8 +244,20 @@ impl<S: Service> Hub<S> {
                     hub.drive(&mut inner);
                 });
             }
-            return;
         }
+    }
+
+    /// Whoever waits for this lane drives the session no longer.
+    fn relieve(self: &Arc<Self>, lane: LaneId) {
+        self.waiting().take_if(|(waiting, _)| *waiting == lane);
+        // It may have been woken for that, and have left before it could.
+        if self.turn.load(Ordering::SeqCst) == SCHEDULED {
+            self.hand_on();
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<(LaneId, Waker)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -264,6 +292,8 @@ impl<S: Service> Drop for Reading<S> {
         let mut inner = self.hub.lock();
         inner.used = Instant::now();
         inner.driver.link_mut().leave(self.lane, self.reader);
+        drop(inner);
+        self.hub.relieve(self.lane);
     }
 }
 
@@ -274,11 +304,24 @@ impl<S: Service> Posted<S> {
     /// The first thing that there is to say.
     pub(crate) fn poll_first(&self, cx: &Context<'_>) -> Poll<First> {
         let Reading { hub, lane, .. } = &self.0;
-        hub.lock().driver.link_mut().poll_first(*lane, cx)
+        let mut inner = hub.lock();
+        if hub.turn.load(Ordering::SeqCst) == SCHEDULED {
+            inner.driver.link_mut().hush(*lane);
+            hub.drive(&mut inner);
+        }
+        let first = inner.driver.link_mut().poll_first(*lane, cx);
+        drop(inner);
+        if first.is_pending() {
+            // Under no lock: whoever finds nobody here starts a task.
+            *hub.waiting() = Some((*lane, cx.waker().clone()));
+        }
+        first
     }
 
     /// Says it, and what follows, as events.
     pub(crate) fn into_events(self) -> Events<S> {
+        // A client that does not read its stream would have the session wait.
+        self.0.hub.relieve(self.0.lane);
         let opening = {
             let mut inner = self.0.hub.lock();
             let primed = primes(&inner);

@@ -191,6 +191,13 @@ impl Lanes {
         !self.open.is_empty() || self.push.reader != Reader::Nobody || !self.arrived.is_empty()
     }
 
+    /// Whoever reads the lane is not woken by what comes next: they look by themselves.
+    pub(crate) fn hush(&mut self, id: LaneId) {
+        if let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) {
+            lane.waker = None;
+        }
+    }
+
     /// The first thing that the lane of a POST has to say.
     pub(crate) fn poll_first(&mut self, id: LaneId, cx: &Context<'_>) -> Poll<First> {
         let Some(lane) = self.open.iter_mut().find(|lane| lane.id == id) else {

@@ -24,6 +24,7 @@
 pub mod codec;
 pub mod dialect;
 pub mod era;
+pub mod fast;
 pub mod finding;
 pub mod http;
 pub mod jsonrpc;

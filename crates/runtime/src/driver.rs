@@ -4,7 +4,7 @@
 //! session decide, and writes. Reading never waits for writing nor the other way round, so two peers
 //! that both send a lot cannot block each other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_proto::fast::FastMap;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::moment::Moment;
 use cardan_proto::session::Session;
@@ -39,7 +40,7 @@ pub struct Driver<L, S> {
     config: Arc<Config>,
     inbox: Arc<Inbox>,
     wishes: VecDeque<Wish>,
-    slots: HashMap<Ticket, Arc<CallSlot>>,
+    slots: FastMap<Ticket, Arc<CallSlot>>,
     handlers: Tasks<CallKey, Answer>,
     asks: Tasks<AskKey, Result<Bytes, Fault>>,
     clock: Clock,
@@ -56,7 +57,7 @@ pub struct Driver<L, S> {
 
 /// Monotonic time since the driver's start, and one timer for the next deadline.
 ///
-/// It is read once per turn: all that happens in a turn happens at one moment, and a call that is answered
+/// It is read once for several turns: all that happens in one happens at one moment, and a call that is answered
 /// at once costs one look at the clock.
 struct Clock {
     start: Instant,
@@ -88,6 +89,9 @@ const FRAMES_PER_TURN: usize = 64;
 /// What waits to be written before a turn stops to write it.
 const FLUSH_BYTES: usize = 16 << 10;
 
+/// Turns that happen at one moment when each leads to the next at once.
+const TURNS_PER_LOOK: u32 = 8;
+
 /// How long reading goes on after writing has failed.
 const BROKEN_GRACE: Duration = Duration::from_millis(100);
 
@@ -107,7 +111,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             config,
             inbox,
             wishes: VecDeque::new(),
-            slots: HashMap::new(),
+            slots: FastMap::default(),
             handlers: Tasks::new(),
             asks: Tasks::new(),
             clock: Clock { start: Instant::now(), now: Moment::ZERO, timer: None, armed: None },
@@ -452,8 +456,10 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
         let this = self.get_mut();
-        loop {
-            this.clock.look();
+        for turn in 0_u32.. {
+            if turn % TURNS_PER_LOOK == 0 {
+                this.clock.look();
+            }
             if this.phase != Phase::Running {
                 return this.finish(cx);
             }
@@ -473,6 +479,7 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
                 _ => return Poll::Pending,
             }
         }
+        unreachable!("turns are without end")
     }
 }
 

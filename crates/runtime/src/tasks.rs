@@ -3,11 +3,12 @@
 //! Each has a waker of its own, so waking one polls one. No task is spawned: handlers live and die
 //! with the driver that owns them.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+
+use cardan_proto::fast::FastMap;
 
 use crate::service::Handler;
 
@@ -20,7 +21,7 @@ pub(crate) enum Polled<T> {
 
 /// A set of running handlers by name.
 pub(crate) struct Tasks<K, T> {
-    running: HashMap<K, Task<T>>,
+    running: FastMap<K, Task<T>>,
     /// Made for the first handler that has to wait: most sessions over HTTP never have one.
     ready: Option<Arc<Ready<K>>>,
 }
@@ -73,7 +74,7 @@ where
     K: Copy + Eq + Hash + Send + Sync + 'static,
 {
     pub(crate) fn new() -> Self {
-        Self { running: HashMap::new(), ready: None }
+        Self { running: FastMap::default(), ready: None }
     }
 
     /// Polls a new handler in place; only one that is not ready is kept.

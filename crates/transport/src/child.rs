@@ -27,6 +27,7 @@ use crate::group::Group;
 use crate::guard::Guardian;
 use crate::ladder::{Deed, Ladder, Leader};
 use crate::stderr::{Drain, Stderr};
+use crate::stir::Stir;
 
 /// The link to a child. Made by [`Spawn::spawn`](crate::spawn::Spawn::spawn).
 ///
@@ -35,6 +36,8 @@ pub struct ChildLink {
     lines: Lines<ChildStdout, ChildStdin>,
     stdout: Stdout,
     stderr: Drain<ChildStderr>,
+    /// Of stderr, the exit and what follows it.
+    stir: Stir,
     // Dropped in this order: the guard leaves when the group is dead, not before.
     group: Group,
     guard: Option<Guardian>,
@@ -79,6 +82,7 @@ impl ChildLink {
             lines: Lines::new(stdout, stdin, limits),
             stdout: Stdout::Open,
             stderr,
+            stir: Stir::new(),
             group,
             guard,
             orphaned: None,
@@ -98,6 +102,17 @@ impl ChildLink {
     #[must_use]
     pub fn stderr(&self) -> Stderr {
         self.stderr.kept().clone()
+    }
+
+    /// Takes what the child says on stderr. Ready when nothing more is to be waited for from it.
+    fn look_aside(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = self.stderr.poll(cx);
+        // Looked at so that a dead server is noticed even while a process it left behind holds the pipe. The
+        // group is swept with it, and the pipe ends after what was already said; who left the group may
+        // hold it for ever, and is not waited for.
+        ready!(poll_exit(&mut self.group, self.stderr.kept(), cx));
+        let grace = self.limits.child_pipe_grace;
+        self.orphaned.get_or_insert_with(|| Box::pin(sleep(grace))).as_mut().poll(cx)
     }
 
     /// What was promised is written and stdin closed; what the child still says is thrown away, so
@@ -120,17 +135,11 @@ impl ChildLink {
 
 impl Link for ChildLink {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
-        let _ = self.stderr.poll(cx);
-        // Looked at so that a dead server is noticed even while a process it left behind holds the pipe. The
-        // group is swept with it, and the pipe ends after what was already said; who left the group may
-        // hold it for ever, and is not waited for.
-        if poll_exit(&mut self.group, self.stderr.kept(), cx).is_ready() {
-            let grace = self.limits.child_pipe_grace;
-            let timer = self.orphaned.get_or_insert_with(|| Box::pin(sleep(grace)));
-            if timer.as_mut().poll(cx).is_ready() {
-                self.stdout = Stdout::Ended;
-                return Poll::Ready(Received::Ended(Cause::ClosedByPeer));
-            }
+        if let Some(waker) = self.stir.due(cx)
+            && self.look_aside(&mut Context::from_waker(&waker)).is_ready()
+        {
+            self.stdout = Stdout::Ended;
+            return Poll::Ready(Received::Ended(Cause::ClosedByPeer));
         }
         if let Some(detail) = self.stderr.take_stray() {
             return Poll::Ready(Received::Noticed { rule: Rule::FrameOnStderr, detail });

@@ -26,3 +26,4 @@ pub mod socket;
 pub mod spawn;
 pub mod stderr;
 pub mod stdio;
+mod stir;

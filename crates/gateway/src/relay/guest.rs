@@ -118,7 +118,7 @@ impl Guest {
         let ready = self.line.ready(self.opening, self.patience).await;
         let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
-        let tasks = Names::concern(&called);
+        let tasks = self.names.concern(&called);
         let method = called.call.method;
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.

@@ -16,6 +16,7 @@
 //!   told anything any more, since late words may still come.
 //! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on.
 
+mod askable;
 mod greeting;
 mod guest;
 mod line;

@@ -10,17 +10,15 @@ use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::model::task;
 use cardan_proto::session::event::{Answer, Called, Change, Event, Interest, Rounds};
 use cardan_runtime::cx::CallCx;
-use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use super::askable::Askable;
 use super::names::Names;
 use super::park::Bound;
 use super::pool::{HEARING, Need, Pool};
 use super::running::{Held, Plan, Running};
-use super::terms;
 use super::{Behind, Core};
 
 /// Answers one call of a modern client.
@@ -35,7 +33,7 @@ pub(super) async fn call(
         Method::SubscriptionsListen => match Interest::asked_by(&called.call.params) {
             Ok(interest) => {
                 let askable = askable(&core, &called.capabilities);
-                listen(&core, &core.pool(principal.as_ref()), &askable, interest, cx).await
+                listen(&core, &core.pool(principal.as_ref()), askable, interest, cx).await
             }
             Err(fault) => Err(fault),
         },
@@ -45,7 +43,9 @@ pub(super) async fn call(
         _ => {
             let askable = askable(&core, &called.capabilities);
             let plan = Plan {
-                asks: core.era() == Era::Legacy && called.call.method.may_ask() && askable != json!({}),
+                asks: core.era() == Era::Legacy
+                    && called.call.method.may_ask()
+                    && askable != Askable::NOTHING,
                 // Whether it was announced or not: some upstreams log without a word about it.
                 logs: called.log_level,
                 askable,
@@ -99,7 +99,7 @@ impl Ear for CallCx {
 pub(super) async fn listen(
     core: &Core,
     pool: &Arc<Pool>,
-    askable: &Value,
+    askable: Askable,
     mut interest: Interest,
     ear: impl Ear,
 ) -> Result<Answer, Fault> {
@@ -186,12 +186,12 @@ async fn hear(
 
 /// What the upstream may ask in the legacy way. A modern one asks by its results; but who follows tasks must have
 /// declared them, and finds them where they were made.
-pub(super) fn askable(core: &Core, capabilities: &Bytes) -> Value {
+pub(super) fn askable(core: &Core, capabilities: &Bytes) -> Askable {
     match core.era() {
         Era::Modern if core.config().server_caps().tasks && ClientCaps::read(capabilities).tasks => {
-            task::required()
+            Askable::TASKS
         }
-        Era::Modern => json!({}),
-        Era::Legacy => terms::askable(capabilities),
+        Era::Modern => Askable::NOTHING,
+        Era::Legacy => Askable::of(capabilities),
     }
 }

@@ -1,6 +1,6 @@
 //! The lines that calls share, or hold alone.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::Event;
 use cardan_proto::upkeep::condition::Condition;
-use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::askable::Askable;
 use super::line::{Hears, Line};
 use super::voice::{Holder, Voice};
 use super::{Behind, Farewells, Options};
@@ -27,7 +27,7 @@ pub(super) struct Pool {
     max: usize,
     /// How long a call waits for a line of its own.
     patience: Duration,
-    shelves: Mutex<HashMap<String, Vec<Entry>>>,
+    shelves: Mutex<BTreeMap<Place, Vec<Entry>>>,
     freed: Notify,
     /// A line is free that may be left in a while.
     idled: Arc<Notify>,
@@ -38,6 +38,15 @@ pub(super) struct Pool {
     /// Counts the lines that were opened, for listens that follow all of them.
     opened: watch::Sender<u64>,
     farewells: Arc<Farewells>,
+}
+
+/// Where lines stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// For whoever can be asked this.
+    Kept(Askable),
+    /// For one call alone. Apart, since nobody follows such lines.
+    Fresh(Askable),
 }
 
 /// What a call needs.
@@ -78,6 +87,9 @@ impl Shared {
 
     /// Waits until what is called now is heard by all who listened before.
     pub(super) async fn heard(&self) {
+        if *self.behind.borrow() == 0 {
+            return;
+        }
         // Who listens too slowly does not hold up who calls.
         let _ = tokio::time::timeout(HEARING, self.behind.subscribe().wait_for(|behind| *behind == 0)).await;
     }
@@ -130,7 +142,7 @@ impl Pool {
             let behind = watch::Sender::new(0);
             let shared = Arc::new(Shared { line, voice, origin: Origin::Lent, behind });
             let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens: 0 };
-            (json!({}).to_string(), vec![entry])
+            (Place::Kept(Askable::NOTHING), vec![entry])
         });
         let pool = Arc::new(Self {
             making,
@@ -153,7 +165,7 @@ impl Pool {
 
     /// The line that nobody can be asked on.
     pub(super) fn first(self: &Arc<Self>) -> Managed {
-        let mut lease = self.try_take(&json!({}), Need::Any).expect("the first line is always made");
+        let mut lease = self.try_take(Askable::NOTHING, Need::Any).expect("the first line is always made");
         lease.landed();
         lease.shared.line.managed.clone()
     }
@@ -178,7 +190,7 @@ impl Pool {
     }
 
     /// The right to call by a line on which `askable` may be asked.
-    pub(super) async fn take(self: &Arc<Self>, askable: &Value, need: Need) -> Result<Lease, Fault> {
+    pub(super) async fn take(self: &Arc<Self>, askable: Askable, need: Need) -> Result<Lease, Fault> {
         if let Some(lease) = self.try_take(askable, need) {
             return Ok(lease);
         }
@@ -198,16 +210,15 @@ impl Pool {
         })
     }
 
-    fn try_take(self: &Arc<Self>, askable: &Value, need: Need) -> Option<Lease> {
+    fn try_take(self: &Arc<Self>, askable: Askable, need: Need) -> Option<Lease> {
         let key = match need {
-            // Apart, since nobody follows such lines.
-            Need::Fresh => format!("fresh {askable}"),
-            _ => askable.to_string(),
+            Need::Fresh => Place::Fresh(askable),
+            Need::Any | Need::Alone => Place::Kept(askable),
         };
         let mut shelves = lock(&self.shelves);
         let lines: usize = shelves.values().map(Vec::len).sum();
         let total = lines + self.leaving.load(Ordering::SeqCst);
-        let shelf = shelves.entry(key.clone()).or_default();
+        let shelf = shelves.entry(key).or_default();
         let fits = |entry: &Entry| match need {
             // Where replies and notes have a stream for each call, who holds a line alone is not disturbed.
             Need::Any => {
@@ -237,20 +248,20 @@ impl Pool {
         Some(Lease { pool: Arc::clone(self), key, shared, need, landed: false })
     }
 
-    fn open(&self, askable: &Value, listens: usize) -> Entry {
+    fn open(&self, askable: Askable, listens: usize) -> Entry {
         let voice = Arc::new(Voice::default());
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
-        let line = Line::open(&self.making, askable.clone(), hears);
+        let line = Line::open(&self.making, askable.capabilities(), hears);
         let behind = watch::Sender::new(listens);
         let shared = Arc::new(Shared { line, voice, origin: Origin::Own, behind });
         Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens }
     }
 
     /// Follows the lines on which `askable` may be asked: those there are, and those to come.
-    pub(super) fn follow(self: &Arc<Self>, askable: &Value) -> Followed {
+    pub(super) fn follow(self: &Arc<Self>, askable: Askable) -> Followed {
         let opened = self.opened.subscribe();
-        let key = askable.to_string();
+        let key = Place::Kept(askable);
         if let Some(first) = lock(&self.shelves).get_mut(&key).and_then(|shelf| shelf.first_mut()) {
             first.listens += 1;
         }
@@ -265,7 +276,9 @@ impl Pool {
         };
         let entry = &mut shelf[at];
         entry.running -= 1;
-        entry.idle = Instant::now();
+        if at > 0 {
+            entry.idle = Instant::now();
+        }
         if lease.need != Need::Any {
             entry.shared.voice.give(None);
             let again = lease.landed && lease.need == Need::Alone;
@@ -356,7 +369,7 @@ async fn tidy(pool: Weak<Pool>, idled: Arc<Notify>) {
 /// The lines that one listen follows.
 pub(super) struct Followed {
     pool: Arc<Pool>,
-    key: String,
+    key: Place,
     opened: watch::Receiver<u64>,
     known: Vec<Weak<Shared>>,
 }
@@ -401,7 +414,7 @@ impl Drop for Followed {
 /// The right to call by a line, for as long as it is held.
 pub(super) struct Lease {
     pool: Arc<Pool>,
-    key: String,
+    key: Place,
     pub(super) shared: Arc<Shared>,
     pub(super) need: Need,
     landed: bool,

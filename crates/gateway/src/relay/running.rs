@@ -13,10 +13,10 @@ use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Event, LogLevel, Outcome, Rounds};
 use cardan_runtime::cx::CallCx;
-use serde_json::Value;
 
+use super::askable::Askable;
 use super::line::level_of;
-use super::names::{Names, Tasks};
+use super::names::Tasks;
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::rounds::Ticket;
@@ -26,7 +26,7 @@ use super::{Behind, Core, Isolation, terms};
 /// How a call is to be made by lines that are shared.
 pub(super) struct Plan {
     /// What the upstream may ask on its line.
-    pub(super) askable: Value,
+    pub(super) askable: Askable,
     /// May it be asked something that comes outside of its result?
     pub(super) asks: bool,
     /// The log notes that it wants.
@@ -48,7 +48,7 @@ pub(super) struct Running {
     rounds: Rounds,
     /// None: it has ended, and needs no line any more.
     lease: Option<Lease>,
-    /// May its result name a task?
+    /// May its result name a task that is called otherwise here?
     tasks: Tasks,
     /// How its log notes come.
     notes: Notes,
@@ -97,7 +97,7 @@ impl Running {
         };
         let lease = match kept_for(core, principal.as_ref(), &called) {
             Some(lease) => lease,
-            None => core.pool(principal.as_ref()).take(&plan.askable, need).await?,
+            None => core.pool(principal.as_ref()).take(plan.askable, need).await?,
         };
         // A line that is kept for a retry is held as it was: one that is shared brings other calls' notes, too.
         let need = lease.need;
@@ -140,7 +140,7 @@ impl Running {
             upstream,
             rounds: plan.rounds,
             lease: Some(lease),
-            tasks: Names::concern(&called),
+            tasks: core.names.concern(&called),
             notes: match (plan.logs, called.revision.era(), upstream, core.options.behind) {
                 (Some(_), Era::Modern, Era::Legacy, Behind::One) => Notes::Beside,
                 _ => Notes::Before,

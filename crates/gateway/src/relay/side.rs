@@ -121,7 +121,7 @@ impl Side {
     ) -> Result<(), Fault> {
         let (pool, askable) =
             (self.core.pool(self.principal.as_ref()), modern::askable(&self.core, capabilities));
-        modern::listen(&self.core, &pool, &askable, interest, ear).await.map(drop)
+        modern::listen(&self.core, &pool, askable, interest, ear).await.map(drop)
     }
 }
 

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::Era;
-use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, CallOptions, Called, LogLevel, Outcome, Rounds, Wanted};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::who::Who;
 
@@ -56,6 +55,14 @@ fn with_level(params: &Params, raw: Option<Bytes>, level: LogLevel) -> Bytes {
 /// A server of both eras would take a call with such members for a modern one.
 fn without_modern_members(params: &Params, raw: Bytes) -> Bytes {
     let own = [MetaKey::ProtocolVersion, MetaKey::ClientCapabilities, MetaKey::ClientInfo, MetaKey::LogLevel];
+    let retried =
+        [Param::InputResponses, Param::RequestState].into_iter().any(|key| params.get(key).is_some());
+    if !retried
+        && params.meta_says_only(&own)
+        && let Some(bare) = params.cut(Param::Meta)
+    {
+        return bare;
+    }
     let meta = params.get(Param::Meta).and_then(|meta| {
         let bare = splice(&meta, &own.map(|key| Edit::Drop(key.name()))).ok()?;
         (bare != "{}").then_some(bare)
@@ -93,28 +100,6 @@ fn without_seal(result: Bytes) -> Bytes {
     splice(&result, &edits).unwrap_or(result)
 }
 
-/// What a legacy upstream may ask of a client that declared `capabilities`, as a capabilities object that is equal for
-/// equal clients.
-pub(super) fn askable(capabilities: &[u8]) -> Value {
-    let caps = ClientCaps::read(capabilities);
-    let mut askable = json!({});
-    if caps.form || caps.url {
-        askable["elicitation"] = members([("form", caps.form), ("url", caps.url)]);
-    }
-    if caps.sampling {
-        askable["sampling"] = members([("context", caps.sampling_context), ("tools", caps.sampling_tools)]);
-    }
-    if caps.roots {
-        askable["roots"] = json!({});
-    }
-    askable
-}
-
-fn members(members: [(&str, bool); 2]) -> Value {
-    let there = members.into_iter().filter(|(_, there)| *there);
-    Value::Object(there.map(|(name, _)| (name.to_owned(), json!({}))).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +113,15 @@ mod tests {
                 r#"{"name":"t","_meta":{"traceparent":"00-1"},"n":1.50}"#,
             ),
             (r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{}},"inputResponses":{}}"#, "{}"),
+            (
+                r#"{"name":"t","_meta":{"io.modelcontextprotocol/clientInfo":{}},"n":1.50}"#,
+                r#"{"name":"t","n":1.50}"#,
+            ),
+            (r#"{"\u005fmeta":{"io.modelcontextprotocol/clientInfo":{}},"n":1}"#, r#"{"n":1}"#),
+            (
+                r#"{"_meta":{"progressToken":7,"io.modelcontextprotocol/logLevel":"info"}}"#,
+                r#"{"_meta":{"progressToken":7}}"#,
+            ),
         ] {
             let raw = Bytes::copy_from_slice(given.as_bytes());
             let params = Params::scan(raw.clone(), &cardan_proto::limits::Limits::DEFAULT).unwrap();
@@ -143,13 +137,5 @@ mod tests {
         );
         let params = Params::scan(raw.clone(), &cardan_proto::limits::Limits::DEFAULT).unwrap();
         assert_eq!(without_level(&params, raw), r#"{"name":"t","_meta":{"traceparent":"00-1"},"n":1.50}"#);
-    }
-
-    #[test]
-    fn equal_clients_can_be_asked_the_same() {
-        let one = askable(br#"{"elicitation":{},"extensions":{"a/b":{}},"roots":{"listChanged":true}}"#);
-        assert_eq!(one, askable(br#"{"roots":{},"elicitation":{"form":{"x":1}}}"#));
-        assert_eq!(one, json!({"elicitation": {"form": {}}, "roots": {}}));
-        assert_eq!(askable(b"{}"), json!({}));
     }
 }

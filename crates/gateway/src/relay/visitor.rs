@@ -10,14 +10,14 @@ use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called, Change, Interest, LogLevel, Rounds};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
-use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::askable::Askable;
 use super::guest::{OnLists, announced, empty, tell, uri_of};
 use super::modern::Ear;
 use super::running::{Held, Plan, Running};
 use super::wants::{Following, Wants};
-use super::{Core, modern, terms};
+use super::{Core, modern};
 use crate::fleet::lock;
 
 /// A legacy client.
@@ -26,7 +26,7 @@ pub(super) struct Visitor {
     principal: Option<Arc<str>>,
     peer: Peer,
     /// What it can be asked.
-    askable: Value,
+    askable: Askable,
     /// The log notes that it wants with its calls; none until it says so, since they take a session for each.
     level: Mutex<Option<LogLevel>>,
     wants: Wants,
@@ -48,7 +48,7 @@ impl Visitor {
             None => announced(core.config().server_caps()),
         };
         let wants = Wants::new(interest.clone(), core.options.limits.listen_uris);
-        let (askable, level) = (terms::askable(capabilities), Mutex::default());
+        let (askable, level) = (Askable::of(capabilities), Mutex::default());
         let visitor = Self { core, principal, peer, askable, level, wants, lists };
         if interest != Interest::default() {
             visitor.wants.begin(visitor.follow(interest).0);
@@ -67,8 +67,8 @@ impl Visitor {
             }
             _ => {
                 let plan = Plan {
-                    asks: called.call.method.may_ask() && self.askable != json!({}),
-                    askable: self.askable.clone(),
+                    asks: called.call.method.may_ask() && self.askable != Askable::NOTHING,
+                    askable: self.askable,
                     logs: *lock(&self.level),
                     // What a modern upstream asks by its results is asked here, and its session makes the retry.
                     rounds: Rounds::Ours,
@@ -109,9 +109,9 @@ impl Visitor {
         let standing = Arc::new(Mutex::new(Some(standing)));
         let told =
             Told { peer: self.peer.clone(), lists: self.lists.clone(), standing: Arc::clone(&standing) };
-        let askable = self.askable.clone();
+        let askable = self.askable;
         let following = tokio::spawn(async move {
-            let ended = modern::listen(&core, &pool, &askable, interest, told).await;
+            let ended = modern::listen(&core, &pool, askable, interest, told).await;
             if let (Err(fault), Some(standing)) = (ended, lock(&standing).take()) {
                 // Nobody waits where it was not asked for.
                 let _ = standing.send(Err(fault));

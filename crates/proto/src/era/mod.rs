@@ -17,9 +17,7 @@ use bytes::Bytes;
 pub use self::gates::gates;
 pub(crate) use self::legacy::{Handshake, Readiness, handshake, initialize_params, read_initialize_result};
 pub use self::modern::unsupported;
-pub(crate) use self::modern::{
-    ModernMeta, admit, discover_result, input_required, is_extended, retry_params,
-};
+pub(crate) use self::modern::{ModernMeta, Said, admit, discover_result, input_required, retry_params};
 pub use self::revision::{Era, Revision, Revisions};
 
 use crate::finding::Rule;

@@ -14,7 +14,7 @@ use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::object::Object;
-use crate::jsonrpc::splice::{Edit, member_of, splice};
+use crate::jsonrpc::splice::{Edit, member_of, members_of, splice};
 use crate::jsonrpc::write;
 use crate::method::{Kind, Method, Sender};
 use crate::session::config::{CacheScope, Config, Disclosure};
@@ -195,10 +195,27 @@ pub(super) fn seal(method: &Method, result: Bytes, config: &Config) -> Bytes {
     splice(&result, &edits).unwrap_or(result)
 }
 
-/// Is the result of a type that only an extension can define?
-pub(crate) fn is_extended(result: &Bytes) -> bool {
-    let given = member_of(result, "resultType").ok().flatten();
-    given.is_some_and(|given| !matches!(&given[..], b"\"complete\"" | b"\"input_required\""))
+/// What a result says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing that the era would add.
+    Nothing,
+    /// Something of what the era would add.
+    Something,
+    /// That it is of a type which only an extension can define.
+    Extended,
+}
+
+impl Said {
+    pub(crate) fn by(result: &Bytes) -> Self {
+        match members_of(result, ["resultType", "_meta", "ttlMs", "cacheScope"]) {
+            Ok([None, None, None, None]) => Self::Nothing,
+            Ok([Some(kind), ..]) if !matches!(&kind[..], b"\"complete\"" | b"\"input_required\"") => {
+                Self::Extended
+            }
+            _ => Self::Something,
+        }
+    }
 }
 
 /// What a result without members of its own gets, from the comma to the closing brace.

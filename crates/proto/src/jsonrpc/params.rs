@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::scan::{Scanner, Span, Syntax};
+use super::splice::cut;
 use super::walk::Walk;
 use crate::limits::Limits;
 
@@ -15,7 +16,10 @@ macro_rules! keys {
         $vis enum $name { $($(#[$kdoc])* $key,)* }
 
         impl $name {
-            const COUNT: usize = [$($wire,)*].len();
+            const COUNT: usize = Self::ALL.len();
+
+            /// All of them.
+            pub(super) const ALL: &[Self] = &[$(Self::$key,)*];
 
             pub(super) fn find(name: &[u8]) -> Option<Self> {
                 $(if name == $wire.as_bytes() { return Some(Self::$key); })*
@@ -84,6 +88,8 @@ pub struct Params {
 pub(super) struct Known {
     pub(super) params: [Span; Param::COUNT],
     pub(super) meta: [Span; MetaKey::COUNT],
+    /// `_meta` has keys that the core does not look at.
+    pub(super) foreign: bool,
 }
 
 impl PartialEq for Params {
@@ -134,6 +140,19 @@ impl Params {
     #[must_use]
     pub fn meta(&self, key: MetaKey) -> Option<Bytes> {
         self.slice(self.known.meta[key as usize])
+    }
+
+    /// Is all that `params._meta` says said with these keys?
+    #[must_use]
+    pub fn meta_says_only(&self, keys: &[MetaKey]) -> bool {
+        let said = |key: &MetaKey| !self.known.meta[*key as usize].is_absent();
+        !self.known.foreign && MetaKey::ALL.iter().filter(|key| said(key)).all(|key| keys.contains(key))
+    }
+
+    /// The whole object without one of its members; nothing if that takes a closer look.
+    #[must_use]
+    pub fn cut(&self, key: Param) -> Option<Bytes> {
+        cut(self.raw.as_ref()?, key.name(), self.known.params[key as usize].range())
     }
 
     /// One member of `params` as text, if it is a string.

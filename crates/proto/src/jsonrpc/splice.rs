@@ -3,6 +3,8 @@
 //! Used where an era dresses a payload it does not own: unknown members and the spelling of
 //! numbers survive.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::scan::{Scanner, Syntax};
@@ -92,6 +94,41 @@ pub fn member_of(object: &Bytes, name: &str) -> Result<Option<Bytes>, Syntax> {
     }
 }
 
+/// The raw values of several members of `object`, in one pass.
+pub fn members_of<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], Syntax> {
+    let mut found = [const { None }; N];
+    let mut scanner = Scanner::new(object, MAX_DEPTH);
+    scanner.expect(b'{')?;
+    if scanner.take(b'}') {
+        return Ok(found);
+    }
+    loop {
+        let key = scanner.name()?;
+        let value = scanner.value()?;
+        if let Some(n) = names.iter().position(|name| *key == *name.as_bytes()) {
+            found[n].get_or_insert_with(|| object.slice(value.range()));
+        }
+        if !scanner.take(b',') {
+            scanner.expect(b'}')?;
+            return Ok(found);
+        }
+    }
+}
+
+/// `object` without the member `name`, whose value is at `value`. Nothing if the name is not written plainly before
+/// it.
+pub(super) fn cut(object: &Bytes, name: &str, value: Range<usize>) -> Option<Bytes> {
+    let before = object.get(..value.start)?.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end();
+    let before = before.strip_suffix(b"\"")?.strip_suffix(name.as_bytes())?.strip_suffix(b"\"")?;
+    let before = before.trim_ascii_end();
+    let after = object.get(value.end..)?.trim_ascii_start();
+    let (before, after) = match before.strip_suffix(b",") {
+        Some(before) => (before, after),
+        None => (before, after.strip_prefix(b",").unwrap_or(after)),
+    };
+    Some(Bytes::from([before, after].concat()))
+}
+
 /// Frames were checked against the configured depth when they came in.
 const MAX_DEPTH: usize = 128;
 
@@ -136,6 +173,33 @@ mod tests {
         assert_eq!(spliced(r#"{"a":1}"#, &[Edit::Default("a", b"9")]), r#"{"a":1}"#);
         assert_eq!(spliced("{}", &[Edit::Default("a", b"9")]), r#"{"a":9}"#);
         assert_eq!(spliced(r#"{"\u0061":1}"#, &[Edit::Drop("a")]), "{}");
+    }
+
+    /// A member is cut out wherever it stands, and only where its name is there to be seen.
+    #[test]
+    fn a_member_is_cut_out() {
+        let rows = [
+            (r#"{"a":{"x":1}}"#, Some("{}")),
+            (r#"{"a":{"x":1},"b":2}"#, Some(r#"{"b":2}"#)),
+            (r#"{"b":2 , "a" : {"x":1} }"#, Some(r#"{"b":2 }"#)),
+            (r#"{"b":2,"a":{"x":1},"c":3}"#, Some(r#"{"b":2,"c":3}"#)),
+            (r#"{"\u0061":{"x":1}}"#, None),
+        ];
+        for (object, left) in rows {
+            let at = object.find(r#"{"x":1}"#).unwrap();
+            let cut = cut(&Bytes::from_static(object.as_bytes()), "a", at..at + 7);
+            assert_eq!(cut.as_deref(), left.map(str::as_bytes), "{object}");
+        }
+    }
+
+    /// Several members are found in one pass, by the name they mean; the first of its name counts.
+    #[test]
+    fn members_are_found_together() {
+        let object = Bytes::from_static(br#"{"a":1,"\u0062":[2],"c":{"b":9},"a":7}"#);
+        let [a, b, d] = members_of(&object, ["a", "b", "d"]).unwrap();
+        assert_eq!((a.as_deref(), b.as_deref(), d), (Some(&b"1"[..]), Some(&b"[2]"[..]), None));
+        assert!(members_of(&Bytes::from_static(b"[1]"), ["a"]).is_err());
+        assert_eq!(members_of(&Bytes::from_static(b"{}"), ["a"]).unwrap(), [None]);
     }
 
     proptest! {

@@ -115,11 +115,14 @@ impl Walk {
         loop {
             let key = scanner.name()?;
             let span = scanner.value()?;
-            if let Some(known) = MetaKey::find(&key) {
-                if !self.known.meta[known as usize].is_absent() {
-                    self.duplicate.get_or_insert_with(|| span.range().start);
+            match MetaKey::find(&key) {
+                Some(known) => {
+                    if !self.known.meta[known as usize].is_absent() {
+                        self.duplicate.get_or_insert_with(|| span.range().start);
+                    }
+                    self.known.meta[known as usize] = span;
                 }
-                self.known.meta[known as usize] = span;
+                None => self.known.foreign = true,
             }
             if !scanner.take(b',') {
                 return scanner.leave();

@@ -20,8 +20,8 @@ pub(crate) fn untrusted<'de, D: Deserializer<'de>>(
 
 /// The settings of a soundly declared extension.
 pub(crate) fn settings<'a>(extensions: &'a Map<String, Value>, id: &str) -> Option<&'a Map<String, Value>> {
-    check_extension_id(id).ok()?;
-    extensions.get(id)?.as_object()
+    let settings = extensions.get(id)?.as_object()?;
+    check_extension_id(id).ok().map(|_| settings)
 }
 
 /// What a client can do.

@@ -20,7 +20,7 @@ use crate::dialect::quirk::Quirk;
 use crate::dialect::tutorial;
 use crate::era::caps::ClientCaps;
 use crate::era::gates::UnreadId;
-use crate::era::{self, Era, Readiness, Revision, gates};
+use crate::era::{self, Era, Readiness, Revision, Said, gates};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply};
 use crate::jsonrpc::fault::{Fault, code};
@@ -273,19 +273,25 @@ impl Session {
             Method::SubscriptionsListen => outcome.map(|_| Self::closing(&running.call.id)),
             _ => outcome,
         };
-        let outcome = outcome.and_then(|result| self.of_known_type(&running.call, revision, result));
-        let outcome = outcome.map(|result| revision.seal(&running.call.method, result, &self.config));
+        let outcome = outcome.and_then(|result| self.sealed(&running.call, revision, result));
         self.reply(running.lane, running.batch, Some(running.call.id), revision, outcome);
         self.drained();
     }
 
-    /// A client that declared no extension would misread a result of a type that one defines.
-    fn of_known_type(&self, call: &Call, revision: Revision, result: Bytes) -> Result<Bytes, Fault> {
-        let extended = revision.era() == Era::Modern && era::is_extended(&result);
-        if extended && !ClientCaps::read(&self.declared(call, revision)).extensions {
-            return Err(Fault::internal("the result is of a type that the client did not declare"));
+    /// The result as the call's revision writes it.
+    fn sealed(&self, call: &Call, revision: Revision, result: Bytes) -> Result<Bytes, Fault> {
+        let said = match revision.era() {
+            Era::Legacy => Said::Something,
+            Era::Modern => Said::by(&result),
+        };
+        match said {
+            Said::Nothing => Ok(revision.seal_bare(&call.method, result, &self.config)),
+            // A client that declared no extension would misread a result of a type that one defines.
+            Said::Extended if !ClientCaps::read(&self.declared(call, revision)).extensions => {
+                Err(Fault::internal("the result is of a type that the client did not declare"))
+            }
+            Said::Something | Said::Extended => Ok(revision.seal(&call.method, result, &self.config)),
         }
-        Ok(result)
     }
 
     fn finish_bare(&mut self, key: CallKey, result: Bytes) {
