@@ -19,6 +19,7 @@ use std::time::Duration;
 pub mod config;
 pub mod fleet;
 pub mod secret;
+pub mod trace;
 
 /// The bounds of one session and the link that carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,6 +26,10 @@ pub const X_CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 pub const MCP_AUTH_SERVER: HeaderName = HeaderName::from_static("mcp-auth-server");
 /// Set by browsers only: how the page relates to us.
 pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Where in a trace a request is: W3C Trace Context. What `_meta` says of the call wins.
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// What others keep about that trace.
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// Begins the header of an annotated tool parameter; compared without regard to case.
 pub const MCP_PARAM_PREFIX: &str = "mcp-param-";
 

@@ -1,5 +1,7 @@
 //! Trace context in `_meta`: W3C Trace Context and W3C Baggage, checked and never changed.
 
+use std::fmt;
+
 use super::flaw::Flaw;
 use super::meta::{Meta, key};
 
@@ -25,22 +27,54 @@ pub fn check(meta: &Meta) -> Vec<Flaw> {
     flaws
 }
 
-/// `version-traceid-parentid-flags`; a later version may append more parts.
 fn is_traceparent(value: &str) -> bool {
-    let mut parts = value.split('-');
-    let (Some(version), Some(trace), Some(parent), Some(flags)) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    is_hex(version, 2)
-        && version != "ff"
-        && is_hex(trace, 32)
-        && trace.bytes().any(|b| b != b'0')
-        && is_hex(parent, 16)
-        && parent.bytes().any(|b| b != b'0')
-        && is_hex(flags, 2)
-        && (version != "00" || parts.next().is_none())
+    TraceParent::parse(value).is_some()
+}
+
+/// Where in a trace something is: `version-traceid-parentid-flags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceParent {
+    /// Names the trace. Not all zero.
+    pub trace: [u8; 16],
+    /// Names the span in it. Not all zero.
+    pub span: [u8; 8],
+    /// Those that the first version of the recommendation knows.
+    pub flags: u8,
+}
+
+impl TraceParent {
+    /// Whoever is before us in the trace records it.
+    pub const SAMPLED: u8 = 1;
+
+    /// Reads one; nothing: it does not follow the recommendation. A later version may append more parts.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let mut parts = value.split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let known = is_hex(version, 2) && version != "ff" && (version != "00" || parts.next().is_none());
+        let lengths = is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
+        if !known || !lengths {
+            return None;
+        }
+        let trace = u128::from_str_radix(trace, 16).ok().filter(|trace| *trace != 0)?;
+        let span = u64::from_str_radix(span, 16).ok().filter(|span| *span != 0)?;
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        Some(Self { trace: trace.to_be_bytes(), span: span.to_be_bytes(), flags })
+    }
+
+    /// Is it recorded by whoever is before us?
+    #[must_use]
+    pub const fn is_sampled(self) -> bool {
+        self.flags & Self::SAMPLED != 0
+    }
+}
+
+/// As it is sent: in the first version, and so with no flag that it does not know.
+impl fmt::Display for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (trace, span) = (u128::from_be_bytes(self.trace), u64::from_be_bytes(self.span));
+        write!(f, "00-{trace:032x}-{span:016x}-{:02x}", self.flags & Self::SAMPLED)
+    }
 }
 
 fn is_hex(text: &str, len: usize) -> bool {
@@ -116,5 +150,17 @@ mod tests {
             assert_eq!(check(&Meta::default().with(key, json!(value))).len(), 1, "{key}: {value}");
         }
         assert_eq!(check(&Meta::default().with("baggage", json!(1)))[0].at, "/baggage");
+    }
+
+    /// META-6: what was read is written as it was, but for what only a later version means.
+    #[test]
+    fn a_place_in_a_trace_is_written_as_it_was_read() {
+        let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let read = TraceParent::parse(text).unwrap();
+        assert_eq!((read.to_string().as_str(), read.is_sampled()), (text, true));
+        assert_eq!((read.trace[0], read.span[7]), (0x0a, 0x31));
+        let later = TraceParent::parse(&format!("cc{}-more", text[2..].replace("-01", "-fe"))).unwrap();
+        assert_eq!(later.to_string(), text.replace("-01", "-00"));
+        assert!(!later.is_sampled());
     }
 }
