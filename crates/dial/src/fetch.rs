@@ -4,7 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 use cardan_proto::http::failure::HttpFailure;
-use http::{Method, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::body::{self, Unread};
 use crate::build::{Http, HttpError};
@@ -41,12 +42,31 @@ impl Http {
     /// The page at the URL, with its status whatever that is. Headers, trust and proxies are those of a link; the connection is
     /// closed afterwards.
     pub async fn fetch(&self) -> Result<(StatusCode, Bytes), FetchError> {
+        self.exchange(Method::GET, self.headers.clone(), Bytes::new()).await
+    }
+
+    /// The answer to a body that is posted to the URL, with its status whatever that is; the rest is as for a page.
+    pub async fn post(
+        &self,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), FetchError> {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.exchange(Method::POST, headers, body).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), FetchError> {
         let (connector, cross_origin) = self.connector().map_err(FetchError::Setup)?;
         let tasks = Tasks::default();
         let pool = Pool::new(connector, &self.limits, cross_origin, &tasks);
         let fetching = async {
-            let response =
-                pool.send(Method::GET, self.url().clone(), self.headers.clone(), Bytes::new()).await;
+            let response = pool.send(method, self.url().clone(), headers, body).await;
             let response = response.map_err(|(failure, _)| FetchError::Failed(failure))?;
             let status = response.status();
             match body::read(response.into_body(), self.limits.body_bytes).await {
