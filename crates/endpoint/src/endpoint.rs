@@ -24,7 +24,7 @@ use crate::events::{self, Streams};
 use crate::hub::Posted;
 use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
 use crate::legacy;
-use crate::options::{Options, Paths, Replies, Verify};
+use crate::options::{Options, Paths, Replies, Traces, Verify};
 use crate::page::{self, Page};
 use crate::post::Exchange;
 use crate::reply::Answer;
@@ -85,6 +85,7 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) streams: Streams,
     pub(crate) sockets: Sockets,
     pub(crate) doorway: Doorway,
+    pub(crate) traces: Traces,
     pages: Vec<Page>,
 }
 
@@ -131,6 +132,7 @@ impl<H: Host> Endpoint<H> {
             streams: Streams::default(),
             sockets: Sockets::default(),
             doorway: Doorway::default(),
+            traces: options.traces,
             pages: options.pages,
             host,
         }))

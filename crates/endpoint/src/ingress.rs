@@ -27,7 +27,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
 use crate::endpoint::Shared;
-use crate::options::Grant;
+use crate::options::{Grant, Traces};
+use crate::trace;
 
 /// Steps 1 to 4: who calls whom, with which method, with what right, and how much.
 pub(crate) fn admit<'a, H: Host>(
@@ -140,7 +141,10 @@ pub(crate) fn understand<H: Host>(
     shared: &Shared<H>,
 ) -> Result<Meaning, Meaningless> {
     let config = shared.host.config(None);
-    let decoded = envelope::decode(body, config.strictness, &config.limits);
+    let mut decoded = envelope::decode(body, config.strictness, &config.limits);
+    if shared.traces == Traces::Adopted {
+        trace::adopt(&mut decoded, headers, &config.limits);
+    }
     let markers = Marks::of(&decoded);
     let allowed = markers.version.is_none() && may_batch(headers, session);
     let batches = if allowed { Batches::Allowed } else { Batches::Refused };

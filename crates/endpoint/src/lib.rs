@@ -31,12 +31,13 @@ mod socket;
 mod stall;
 #[cfg(feature = "tls")]
 mod tls;
+mod trace;
 mod watch;
 mod wire;
 
 pub use body::Body;
 pub use door::Door;
 pub use endpoint::{Answering, Census, Endpoint, Present};
-pub use options::{Grant, Options, Paths, Replies, Verify};
+pub use options::{Grant, Options, Paths, Replies, Traces, Verify};
 pub use page::{Audience, Leaf, Visit, Visitor};
 pub use site::{Site, Sites};

@@ -92,6 +92,16 @@ impl Replies {
     }
 }
 
+/// What becomes of the trace that an HTTP request is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Traces {
+    /// Nothing: what a call says of itself in `_meta` is all there is.
+    #[default]
+    Ignored,
+    /// A call over Streamable HTTP whose `_meta` names no trace is part of that one, and `_meta` says so from here on.
+    Adopted,
+}
+
 /// How an endpoint is set up.
 #[derive(Clone)]
 #[must_use]
@@ -103,6 +113,7 @@ pub struct Options {
     pub(crate) legacy: LegacyServing,
     pub(crate) verify: Option<Arc<dyn Verify>>,
     pub(crate) pages: Vec<Page>,
+    pub(crate) traces: Traces,
 }
 
 impl Options {
@@ -116,6 +127,7 @@ impl Options {
             legacy: LegacyServing::Sessions,
             verify: None,
             pages: Vec::new(),
+            traces: Traces::default(),
         }
     }
 
@@ -146,6 +158,12 @@ impl Options {
     /// Judges bearer tokens, on every route.
     pub fn verify(mut self, verify: impl Verify) -> Self {
         self.verify = Some(Arc::new(verify));
+        self
+    }
+
+    /// What becomes of the trace that an HTTP request is part of.
+    pub fn traces(mut self, traces: Traces) -> Self {
+        self.traces = traces;
         self
     }
 
