@@ -26,6 +26,7 @@ pub mod resolve;
 mod run;
 pub mod server;
 pub mod show;
+pub mod telemetry;
 pub mod text;
 pub mod token;
 pub mod toml;

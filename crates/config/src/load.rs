@@ -14,6 +14,7 @@ use crate::problem::{Problem, Scene};
 use crate::read::{File, Input};
 use crate::resolve::input_variable;
 use crate::server::{Server, Settings};
+use crate::telemetry::Telemetry;
 use crate::tool::{Folders, Tool};
 
 /// Where to look.
@@ -52,6 +53,8 @@ pub struct Config {
     pub gateway: Gateway,
     /// Who may see and use what: what every file says holds, so that none loosens another.
     pub policies: Vec<Policy>,
+    /// Where traces of calls go.
+    pub telemetry: Telemetry,
 }
 
 /// A file that was read.
@@ -188,6 +191,7 @@ impl Config {
         self.problems.extend(file.problems.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
+        self.telemetry = std::mem::take(&mut self.telemetry).or(&file.telemetry);
         if file.policy != Policy::default() {
             self.policies.push(file.policy.clone());
         }

@@ -16,6 +16,7 @@ use crate::gateway::Gateway;
 use crate::policy::Policy;
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Provenance, Server, Settings};
+use crate::telemetry::Telemetry;
 use crate::tool::{Format, OF_PROJECTS, Tool};
 use crate::tree::{Entry, Malformed, Node, Value};
 use crate::{json, keys, toml, tree};
@@ -44,6 +45,8 @@ pub struct File {
     pub gateway: Gateway,
     /// Ours: who may see and use what.
     pub policy: Policy,
+    /// Ours: where traces of calls go.
+    pub telemetry: Telemetry,
     root: Node,
     text: String,
 }
@@ -86,7 +89,7 @@ impl fmt::Debug for Input {
 }
 
 /// The top-level keys of `cardan.toml`.
-const TOP: [&str; 6] = ["servers", "defaults", "imports", "inputs", "gateway", "policy"];
+const TOP: [&str; 7] = ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry"];
 
 impl File {
     /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
@@ -115,6 +118,7 @@ impl File {
             defaults: Settings::default(),
             gateway: Gateway::default(),
             policy: Policy::default(),
+            telemetry: Telemetry::default(),
             root,
             text: text.to_owned(),
         };
@@ -261,6 +265,11 @@ impl File {
         if let Some(table) = root.member("policy") {
             let (policy, problems) = Policy::read(scene, table);
             self.policy = policy;
+            self.problems.extend(problems);
+        }
+        if let Some(table) = root.member("telemetry") {
+            let (telemetry, problems) = Telemetry::read(scene, table);
+            self.telemetry = telemetry;
             self.problems.extend(problems);
         }
         if let Some(defaults) = root.member("defaults") {
