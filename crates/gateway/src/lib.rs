@@ -16,6 +16,7 @@
 //! * [`merge`]: many catalogs as one, and where each name leads.
 //! * [`meter`]: how much each principal may ask for.
 //! * [`metrics`]: how much of all that happens, in numbers.
+//! * [`trace`]: calls as parts of traces that others follow.
 
 pub mod audit;
 pub mod cache;
@@ -34,3 +35,4 @@ pub mod reach;
 pub mod relay;
 pub mod reload;
 pub mod rules;
+pub mod trace;

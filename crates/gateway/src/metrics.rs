@@ -84,6 +84,13 @@ pub fn write(front: &Front, out: &mut Exposition) {
         out.sample(name, &[("reason", reason.word())], count);
     }
     out.single("cardan_parked_calls", Kind::Gauge, "Calls that wait for their client's answers.", parked);
+    if let Some(spans) = front.traced() {
+        let (exported, dropped) = ("cardan_spans_exported_total", "cardan_spans_dropped_total");
+        out.single(exported, Kind::Counter, "Spans of calls that were exported.", spans.exported);
+        out.family(dropped, Kind::Counter, "Spans of calls that were not, by reason.");
+        out.sample(dropped, &[("reason", "crowded")], spans.crowded);
+        out.sample(dropped, &[("reason", "refused")], spans.refused);
+    }
 }
 
 fn states(statuses: &[Status], out: &mut Exposition) {

@@ -52,7 +52,7 @@ impl Ending {
         }
     }
 
-    fn of(answered: &Result<Answer, Fault>) -> Self {
+    pub(crate) fn of(answered: &Result<Answer, Fault>) -> Self {
         match answered {
             Ok(Answer::Done(_) | Answer::Bare(_) | Answer::Sealed(_)) => Self::Done,
             Ok(Answer::Ask(_)) => Self::InputRequired,

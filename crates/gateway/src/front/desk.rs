@@ -23,11 +23,12 @@ use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
-use super::{Inner, listen, lists, tasks};
+use super::{Inner, listen, lists, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::meter::Span;
 use crate::relay::{Held, Side};
+use crate::trace::SessionName;
 
 /// All servers, at one link and for one principal.
 pub struct Desk(pub(super) Arc<Station>);
@@ -47,6 +48,8 @@ pub(super) struct Station {
     gated: Gated,
     /// What it was told of last, if only by the notes that followed.
     told: Mutex<Arc<View>>,
+    /// What its session is called in traces.
+    pub(super) session: SessionName,
 }
 
 /// A legacy client.
@@ -77,6 +80,7 @@ impl Desk {
             own: Own::default(),
             gated: Gated::default(),
             told: Mutex::default(),
+            session: SessionName::default(),
         };
         *lock(&station.told) = station.gated(station.front.current());
         Self(Arc::new(station))
@@ -86,14 +90,10 @@ impl Desk {
 impl Service for Desk {
     fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
         let station = Arc::clone(&self.0);
-        Box::pin(async move {
-            let trail = Trail::begin(&station, &called);
-            let answer = station.measured(cx, called).await.unwrap_or_else(Answer::Fault);
-            if let Some(trail) = trail {
-                trail.end(&answer);
-            }
-            answer
-        })
+        match &self.0.front.house.options.trace {
+            None => answer(station, cx, called),
+            Some(tracer) => traced::call(tracer, station, cx, called),
+        }
     }
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
@@ -108,6 +108,18 @@ impl Service for Desk {
             seat.side.note(note.clone());
         }
     }
+}
+
+/// Answers a call, and writes it down.
+pub(super) fn answer(station: Arc<Station>, cx: CallCx, called: Called) -> Handler<Answer> {
+    Box::pin(async move {
+        let trail = Trail::begin(&station, &called);
+        let answer = station.measured(cx, called).await.unwrap_or_else(Answer::Fault);
+        if let Some(trail) = trail {
+            trail.end(&answer);
+        }
+        answer
+    })
 }
 
 impl fmt::Debug for Desk {
@@ -414,7 +426,14 @@ impl Station {
         called: Called,
     ) -> Result<Answer, Fault> {
         let counted = upstream.tally().begin(called.call.params.raw().map_or(0, Bytes::len));
+        let (called, recording) = match &self.front.house.options.trace {
+            None => (called, None),
+            Some(tracer) => traced::forward(tracer, self, upstream, called),
+        };
         let answered = self.pass(upstream, cx, called).await;
+        if let Some(recording) = recording {
+            recording.end_at(&answered);
+        }
         counted.end(&answered);
         answered
     }

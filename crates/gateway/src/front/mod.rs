@@ -21,6 +21,7 @@ mod own;
 mod refused;
 mod relays;
 mod tasks;
+mod traced;
 mod trail;
 mod view;
 
@@ -59,6 +60,7 @@ use crate::meter::{Allowances, Meter};
 use crate::pin::Pins;
 use crate::policy::Policy;
 use crate::relay::{self, Lend, Names};
+use crate::trace::{Tally, Tracer};
 
 /// How a front is run.
 #[derive(Debug, Clone)]
@@ -73,6 +75,8 @@ pub struct Options {
     pub pins: Option<Arc<Pins>>,
     /// Where calls are written down; none: nowhere.
     pub audit: Option<Arc<Audit>>,
+    /// Makes calls parts of traces; none: nobody follows them.
+    pub trace: Option<Arc<Tracer>>,
     /// How long the first lists wait for servers that are starting.
     pub window: Duration,
     /// Entries on a page of a list.
@@ -95,6 +99,7 @@ impl Default for Options {
             allowances: Allowances::default(),
             pins: None,
             audit: None,
+            trace: None,
             window: WINDOW,
             page_entries: 1000,  // not every client turns pages
             page_bytes: 2 << 20, // but a page is one message
@@ -255,6 +260,12 @@ impl Front {
     #[must_use]
     pub fn parked(&self) -> usize {
         self.0.house.relays.parked()
+    }
+
+    /// What became of the spans of calls; none: none are made.
+    #[must_use]
+    pub fn traced(&self) -> Option<Tally> {
+        self.0.house.options.trace.as_ref().map(|tracer| tracer.tally())
     }
 
     /// Waits until it is known what is offered, as the first list would.

@@ -64,6 +64,7 @@ pub(crate) use self::who::Who;
 use crate::editions::Editions;
 use crate::fleet::Making;
 use crate::fleet::lock;
+use crate::trace::Tracer;
 
 /// How a relay is run.
 #[derive(Debug, Clone)]
@@ -87,6 +88,8 @@ pub struct Options {
     pub call_timeout: Option<Duration>,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
+    /// Makes calls parts of traces; none: nobody follows them, or whoever stands before the relay does it.
+    pub trace: Option<Arc<Tracer>>,
     /// Bounds of the sessions with clients.
     pub limits: Limits,
 }
@@ -103,6 +106,7 @@ impl Default for Options {
             secrets: Redactor::default(),
             call_timeout: None,
             opening: Duration::from_secs(120), // a package may have to be fetched first
+            trace: None,
             limits: Limits::DEFAULT,
         }
     }

@@ -19,6 +19,7 @@ use super::running::Held;
 use super::visitor::Visitor;
 use super::{Core, Isolation, modern};
 use crate::fleet::lock;
+use crate::trace::{self, SessionName};
 
 /// A relay at one link, for one principal.
 pub struct Side {
@@ -28,6 +29,8 @@ pub struct Side {
     guest: OnceLock<Option<Sitting>>,
     /// Who is told that its lists changed, in place of the client.
     lists: Mutex<Option<OnLists>>,
+    /// What the session of the legacy client is called in traces.
+    session: SessionName,
 }
 
 /// How a legacy client sits here.
@@ -40,7 +43,8 @@ enum Sitting {
 
 impl Side {
     pub(super) fn new(core: Arc<Core>, principal: Option<Arc<str>>) -> Self {
-        Self { core, principal, guest: OnceLock::new(), lists: Mutex::default() }
+        let (guest, lists, session) = (OnceLock::new(), Mutex::default(), SessionName::default());
+        Self { core, principal, guest, lists, session }
     }
 
     /// What the upstream tells of its lists is told to `lists`, and not to the legacy client that comes. Before it does.
@@ -127,7 +131,13 @@ impl Side {
 
 impl Service for Side {
     fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
-        self.call_holding(cx, called, None)
+        let options = &self.core.options;
+        match &options.trace {
+            None => self.call_holding(cx, called, None),
+            Some(tracer) => trace::relayed(tracer, &self.session, &options.limits, called, |called| {
+                self.call_holding(cx, called, None)
+            }),
+        }
     }
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {

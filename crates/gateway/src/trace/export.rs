@@ -1,0 +1,257 @@
+//! Spans on their way to whoever collects them: a queue, a task, a POST for each batch.
+//!
+//! Nothing here holds up a call. What finds no room in the queue, or is not taken after some attempts, is counted and gone.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use cardan_dial::{FetchError, Http, HttpError};
+use cardan_proto::limits::Limits;
+use cardan_proto::limits::trace::{ATTEMPTS, BACKOFF, BATCH, DELAY, FLUSH, POST, QUEUE};
+use http::StatusCode;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::otlp;
+use super::settings::{Attributes, Settings};
+use super::span::Span;
+use crate::fleet::lock;
+
+/// What became of spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Taken by the collector.
+    pub exported: u64,
+    /// There were too many at a time.
+    pub crowded: u64,
+    /// The collector did not take them.
+    pub refused: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    exported: AtomicU64,
+    crowded: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Where ended spans are left.
+pub(super) struct Exporter {
+    spans: Sender<Span>,
+    counts: Arc<Counts>,
+    /// Dropped: no more are to come.
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Exporter {
+    pub(super) fn start(settings: Settings, tell: impl Fn(&str) + Send + 'static) -> Result<Self, HttpError> {
+        let limits = Limits { call_idle_timeout: POST, ..Limits::DEFAULT };
+        let mut http = Http::new(&settings.url)?.limits(&limits);
+        for (name, value) in &settings.headers {
+            http = http.header(name, value)?;
+        }
+        let (spans, queue) = channel(QUEUE);
+        let (stop, stopped) = oneshot::channel();
+        let counts = Arc::<Counts>::default();
+        let shipping = Shipping {
+            http,
+            resource: settings.resource,
+            queue,
+            stopped: Some(stopped),
+            counts: Arc::clone(&counts),
+            trouble: Trouble::None,
+            tell: Box::new(tell),
+        };
+        let task = tokio::spawn(shipping.run());
+        Ok(Self { spans, counts, stop: Mutex::new(Some(stop)), task: Mutex::new(Some(task)) })
+    }
+
+    /// Never waits.
+    pub(super) fn put(&self, span: Span) {
+        if self.spans.try_send(span).is_err() {
+            self.counts.crowded.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let Counts { exported, crowded, refused } = &*self.counts;
+        Tally {
+            exported: exported.load(Relaxed),
+            crowded: crowded.load(Relaxed),
+            refused: refused.load(Relaxed),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        drop(lock(&self.stop).take());
+        let Some(mut task) = lock(&self.task).take() else { return };
+        // Whoever ends has little time, and a collector that is away has all of it.
+        if timeout(FLUSH, &mut task).await.is_err() {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.task).take() {
+            task.abort();
+        }
+    }
+}
+
+/// Was the last batch not taken?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    None,
+    Told,
+}
+
+/// What a task needs to export.
+struct Shipping {
+    http: Http,
+    resource: Attributes,
+    queue: Receiver<Span>,
+    /// None: we were asked to stop, and export what there is.
+    stopped: Option<oneshot::Receiver<()>>,
+    counts: Arc<Counts>,
+    trouble: Trouble,
+    tell: Box<dyn Fn(&str) + Send>,
+}
+
+impl Shipping {
+    async fn run(mut self) {
+        let mut batch = Vec::new();
+        while self.fill(&mut batch).await > 0 {
+            self.deliver(&batch).await;
+            batch.clear();
+        }
+    }
+
+    /// Waits for spans, and then for a moment for more of them. None: there will be none.
+    async fn fill(&mut self, batch: &mut Vec<Span>) -> usize {
+        let mut until = None;
+        loop {
+            if batch.len() >= BATCH || (self.stopped.is_none() && !batch.is_empty() && self.queue.is_empty())
+            {
+                return batch.len();
+            }
+            let room = BATCH - batch.len();
+            tokio::select! {
+                more = self.queue.recv_many(batch, room) => {
+                    if more == 0 {
+                        return batch.len();
+                    }
+                    until.get_or_insert_with(|| Instant::now() + DELAY);
+                }
+                () = asked(&mut self.stopped) => self.queue.close(),
+                () = late(until) => return batch.len(),
+            }
+        }
+    }
+
+    /// Hands in a batch, if need be several times.
+    async fn deliver(&mut self, batch: &[Span]) {
+        let body = Bytes::from(otlp::request(&self.resource, batch));
+        let mut pause = BACKOFF;
+        for attempt in 1.. {
+            let (why, again) = match self.http.post(otlp::CONTENT_TYPE, body.clone()).await {
+                Ok((status, answer)) if status.is_success() => return self.delivered(batch.len(), &answer),
+                Ok((status, _)) => (format!("HTTP status {status}"), is_passing(status)),
+                Err(error @ FetchError::Setup(_)) => (error.to_string(), false),
+                Err(error) => (error.to_string(), true),
+            };
+            if self.trouble == Trouble::None {
+                self.trouble = Trouble::Told;
+                (self.tell)(&format!("spans cannot be exported to {}: {why}", self.http.url()));
+            }
+            // Nobody waits for what comes later once we are asked to stop.
+            if !again || attempt == ATTEMPTS || self.stopped.is_none() {
+                break;
+            }
+            tokio::select! {
+                () = sleep(pause) => pause *= 2,
+                () = asked(&mut self.stopped) => self.queue.close(),
+            }
+        }
+        self.counts.refused.fetch_add(batch.len() as u64, Relaxed);
+    }
+
+    fn delivered(&mut self, spans: usize, answer: &[u8]) {
+        let refused = otlp::rejected(answer).min(spans as u64);
+        self.counts.refused.fetch_add(refused, Relaxed);
+        self.counts.exported.fetch_add(spans as u64 - refused, Relaxed);
+        if self.trouble == Trouble::Told {
+            self.trouble = Trouble::None;
+            (self.tell)("spans are exported again");
+        }
+    }
+}
+
+/// Waits until we are asked to stop, the first time only.
+async fn asked(stopped: &mut Option<oneshot::Receiver<()>>) {
+    match stopped {
+        Some(asked) => {
+            // The other end is dropped, never used.
+            let _ = asked.await;
+            *stopped = None;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn late(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// May the same request be taken later? (OTLP, failures over HTTP)
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::TraceParent;
+    use super::super::span::Kind;
+    use super::*;
+    use cardan_proto::method::Method;
+
+    fn span() -> Span {
+        let at = TraceParent { trace: [1; 16], span: [1; 8], flags: 1 };
+        Span::begin(Kind::Server, at, None, None, &Method::Ping)
+    }
+
+    /// A collector that takes nothing costs room and time that are bounded, and no caller ever waits.
+    #[tokio::test(start_paused = true)]
+    async fn what_finds_no_room_is_counted_and_the_end_does_not_wait() {
+        // Connections are made, and nobody ever reads from them.
+        let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", mute.local_addr().unwrap());
+        let settings = Settings::of(Some(&url), &|_| None).unwrap().unwrap();
+        let exporter = Exporter::start(settings, |_| {}).unwrap();
+        for _ in 0..QUEUE + 3 {
+            exporter.put(span());
+        }
+        assert_eq!(exporter.tally(), Tally { crowded: 3, ..Tally::default() });
+        let begun = Instant::now();
+        exporter.close().await;
+        assert!(begun.elapsed() <= FLUSH + DELAY, "{:?}", begun.elapsed());
+        exporter.put(span());
+        assert_eq!(exporter.tally(), Tally { crowded: 4, ..Tally::default() });
+    }
+}
