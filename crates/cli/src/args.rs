@@ -21,6 +21,7 @@ use crate::cmd::raw::RawArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::log::Log;
 use crate::output::Form;
+use crate::telemetry::Telemetry;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
 #[derive(Debug, Parser)]
@@ -274,6 +275,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
     #[command(flatten)]
+    pub(crate) telemetry: Telemetry,
+    #[command(flatten)]
     pub(crate) log: Log,
 }
 
@@ -308,6 +311,8 @@ pub(crate) struct BridgeArgs {
     pub(crate) sessions: Option<SessionsName>,
     #[command(flatten)]
     pub(crate) listening: Listening,
+    #[command(flatten)]
+    pub(crate) telemetry: Telemetry,
     #[command(flatten)]
     pub(crate) log: Log,
     #[command(flatten)]

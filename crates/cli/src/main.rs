@@ -20,6 +20,7 @@ mod named;
 mod output;
 mod schema;
 mod target;
+mod telemetry;
 mod terminal;
 mod watch;
 

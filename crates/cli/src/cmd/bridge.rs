@@ -6,6 +6,7 @@ use cardan_client::{Client, Way, way};
 use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
+use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::GRACE;
 use cardan_proto::upkeep::policy::Policy;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::{clean, tell};
 use crate::target::Target;
+use crate::telemetry::traces;
 use crate::watch::Loudness;
 
 /// For someone who starts it by hand.
@@ -28,7 +30,7 @@ const HINT: &str = "serving MCP on stdin and stdout, a message per line; end wit
 clients start this command themselves; to serve on a port, leave out --stdio";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, era, sessions, listening, log, server } = args;
+    let BridgeArgs { words, stdio, verbose, era, sessions, listening, telemetry, log, server } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
@@ -42,7 +44,8 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
         _ => Behind::One,
     };
     let isolation = sessions.map_or(options.isolation, Into::into);
-    let options = relay::Options { behind, isolation, ..options };
+    let tracer = telemetry.start(None, log)?;
+    let options = relay::Options { behind, isolation, trace: tracer.clone(), ..options };
     if stdio {
         let limits = Limits { drain_timeout: listening.grace.unwrap_or(GRACE), ..Limits::DEFAULT };
         let options = relay::Options { limits: limits.clone(), ..options };
@@ -51,6 +54,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
         let serving = async {
             let served = pipes::serve(&limits, HINT, &stop, |link| relay.serve(link), close).await;
             relay.end("the client has left").await;
+            flush(tracer).await;
             served
         };
         return stop.unless_twice(serving).await.unwrap_or(Ok(()));
@@ -59,15 +63,24 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let door = serve::Door::open(&listening).await?;
     let options = relay::Options { limits: door.limits.clone(), ..options };
     let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
-    let endpoint = Endpoint::new(relay.clone(), Options::new(door.allow.clone()));
+    let options = Options::new(door.allow.clone()).traces(traces(tracer.as_ref()));
+    let endpoint = Endpoint::new(relay.clone(), options);
     let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening);
     log.start(&door.url(), &greeting);
     let serving = async {
         door.listener.serve(endpoint, log.asked(&stop)).await;
         relay.end("asked to stop").await;
+        flush(tracer).await;
     };
     stop.unless_twice(serving).await;
     Ok(())
+}
+
+/// Exports what is left of traces.
+async fn flush(tracer: Option<Arc<Tracer>>) {
+    if let Some(tracer) = tracer {
+        tracer.close().await;
+    }
 }
 
 /// Meets the server; nothing: we were asked to stop before.

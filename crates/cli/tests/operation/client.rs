@@ -9,6 +9,11 @@ const MODERN: &str = "2026-07-28";
 
 /// A modern call of a tool. Its headers say the same as it does.
 pub(crate) fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
+    modern_with(running, &[], tool, arguments)
+}
+
+/// The same with more headers.
+pub(crate) fn modern_with(running: &Running, headers: &[&str], tool: &str, arguments: &Value) -> Wire {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -18,14 +23,15 @@ pub(crate) fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
     let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
     let (version, name) = (format!("MCP-Protocol-Version: {MODERN}"), format!("Mcp-Name: {tool}"));
-    running.post("/mcp", &[&version, "Mcp-Method: tools/call", &name], &message)
+    let usual = [&*version, "Mcp-Method: tools/call", &name];
+    running.post("/mcp", &[&usual, headers].concat(), &message)
 }
 
 /// A legacy client.
 pub(crate) struct Legacy<'a> {
     running: &'a Running,
     path: &'static str,
-    session: String,
+    pub(crate) session: String,
 }
 
 /// What a legacy client says first.

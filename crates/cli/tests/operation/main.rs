@@ -4,6 +4,8 @@
 
 mod at;
 mod client;
+#[path = "../../../gateway/tests/collecting/mod.rs"]
+mod collecting;
 #[path = "../common/mod.rs"]
 mod common;
 mod drain;
@@ -12,3 +14,4 @@ mod log;
 mod metrics;
 mod rate;
 mod rig;
+mod trace;

@@ -19,6 +19,7 @@ use cardan_gateway::front::{self, Front};
 use cardan_gateway::meter::Allowances;
 use cardan_gateway::relay::Lend;
 use cardan_gateway::reload::{Follow, Following};
+use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::GRACE;
 use cardan_runtime::service::Host as _;
@@ -39,6 +40,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::log::Log;
 use crate::output::clean;
+use crate::telemetry::traces;
 
 /// For someone who starts it by hand.
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
@@ -83,6 +85,7 @@ struct Gateway {
     cache: Option<CatalogCache>,
     lock: Lock,
     audit: Option<Arc<Audit>>,
+    tracer: Option<Arc<Tracer>>,
     /// Looks again when something was approved.
     _approvals: Option<Approvals>,
 }
@@ -99,6 +102,7 @@ impl Gateway {
         let options = fleet::Options { cache: cache.clone(), ..fleet::Options::default() };
         let pins = pins(pinning(follow.config()), log)?;
         let audit = audit(follow.config(), log)?;
+        let tracer = args.telemetry.start(follow.config().telemetry.otlp.as_deref(), log)?;
         let fleet = Fleet::start(recipe.usable(follow.config(), log)?, options);
         let events = fleet.events();
         let options = front::Options {
@@ -108,6 +112,7 @@ impl Gateway {
             allowances: Allowances::of(follow.config()),
             pins: pins.clone(),
             audit: audit.clone(),
+            trace: tracer.clone(),
             limits: limits.clone(),
             ..front::Options::default()
         };
@@ -128,7 +133,7 @@ impl Gateway {
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following, log);
-        Ok(Self { front, told, limits, cache, lock, audit, _approvals: approvals })
+        Ok(Self { front, told, limits, cache, lock, audit, tracer, _approvals: approvals })
     }
 
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &Interrupts) -> Result<(), Failure> {
@@ -151,6 +156,7 @@ impl Gateway {
                 self.lock.closed(door.address, args.log)?;
                 let alone = front.clone();
                 let options = Options::new(door.allow.clone()).verify(self.lock.verify());
+                let options = options.traces(traces(self.tracer.as_ref()));
                 let options = health::pages(options, front.fleet().clone());
                 let (options, counting) = metrics::page(options, front);
                 let sites = Sites::new(front.clone(), options, FOLDER, move |name| alone.alone(name));
@@ -178,6 +184,9 @@ impl Gateway {
         self.front.end("asked to stop").await;
         if let Some(audit) = self.audit {
             audit.close();
+        }
+        if let Some(tracer) = self.tracer {
+            tracer.close().await;
         }
         if let Some(cache) = self.cache {
             cache.prune();
