@@ -50,7 +50,15 @@ pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<Saved> {
         let _ = fs::remove_file(&draft);
         return Err(error);
     }
+    settle(path.parent().unwrap_or(&path));
     Ok(Saved::Backup(backup))
+}
+
+/// Lets the names in a folder outlast a loss of power. Where that cannot be asked for, they are as safe as they are.
+pub fn settle(folder: &Path) {
+    if let Ok(folder) = fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
 }
 
 fn create(path: &Path, text: &str) -> io::Result<Saved> {
@@ -59,14 +67,18 @@ fn create(path: &Path, text: &str) -> io::Result<Saved> {
     }
     // A link is made only where nothing is, and what it leads to is whole already.
     let draft = sibling(path, &format!(".cardan-{}", std::process::id()));
-    let linked = write_new(&draft, text).and_then(|()| fs::hard_link(&draft, path));
+    let made = write_new(&draft, text).and_then(|()| match fs::hard_link(&draft, path) {
+        // Not every file system has links; a name that nobody had a moment ago is as good.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(&draft, path)
+        }
+        linked => linked,
+    });
+    // Gone already where it was renamed.
     let _ = fs::remove_file(&draft);
-    match linked {
-        Ok(()) => Ok(Saved::New),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // Not every file system has links.
-        Err(_) => write_new(path, text).map(|()| Saved::New),
-    }
+    made?;
+    settle(path.parent().unwrap_or(path));
+    Ok(Saved::New)
 }
 
 fn back_up(path: &Path, text: &str, permissions: &fs::Permissions) -> io::Result<PathBuf> {

@@ -146,25 +146,71 @@ impl fmt::Debug for Audit {
 }
 
 /// Writes until nobody has anything to say. What was lost is said where it would stand.
-fn write(mut to: impl Write, queue: &Receiver<String>, dropped: &AtomicU64, tell: &dyn Fn(&str)) {
-    let mut add = |line: &str| {
-        let written = to.write_all(format!("{line}\n").as_bytes()).and_then(|()| to.flush());
-        if let Err(error) = &written {
-            tell(&format!("a call could not be written down: {error}"));
-        }
-    };
-    let gap = |add: &mut dyn FnMut(&str)| {
-        let lost = dropped.swap(0, Ordering::Relaxed);
-        if lost > 0 {
-            tell(&format!("{lost} calls were not written down: they came faster than they could be written"));
-            add(&json!({ "dropped": lost }).to_string());
-        }
-    };
+fn write(to: impl Write, queue: &Receiver<String>, dropped: &AtomicU64, tell: &dyn Fn(&str)) {
+    let mut book = Book { to, end: End::Whole, lost: 0, tell };
     for line in queue {
-        gap(&mut add);
-        add(&line);
+        book.gap(dropped.swap(0, Ordering::Relaxed));
+        book.add(&line);
     }
-    gap(&mut add);
+    book.gap(dropped.swap(0, Ordering::Relaxed));
+    if book.lost > 0 {
+        // The last chance: without room there is nothing more to do, and it was told.
+        let _ = book.put(&json!({ "dropped": book.lost }).to_string());
+    }
+}
+
+/// Where lines are written.
+struct Book<'a, W> {
+    to: W,
+    end: End,
+    /// Lines that could not be written, not yet said where they would stand.
+    lost: u64,
+    tell: &'a dyn Fn(&str),
+}
+
+/// How what was written so far ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Whole,
+    /// Perhaps in the middle of a line: there was no room for the rest.
+    Torn,
+}
+
+impl<W: Write> Book<'_, W> {
+    /// A call that finds no room is counted, and the next one begins on a line of its own.
+    fn add(&mut self, line: &str) {
+        if self.lost > 0 && self.put(&json!({ "dropped": self.lost }).to_string()).is_ok() {
+            self.lost = 0;
+        }
+        if let Err(error) = self.put(line) {
+            self.lost += 1;
+            // Once: whoever reads it knows, and a full disk is full for a while.
+            if self.lost == 1 {
+                (self.tell)(&format!(
+                    "calls cannot be written down: {error}; they are counted until they can"
+                ));
+            }
+        }
+    }
+
+    /// So many found no room in the queue.
+    fn gap(&mut self, lost: u64) {
+        if lost > 0 {
+            (self.tell)(&format!(
+                "{lost} calls were not written down: they came faster than they could be written"
+            ));
+            if self.put(&json!({ "dropped": lost }).to_string()).is_err() {
+                self.lost += lost;
+            }
+        }
+    }
+
+    fn put(&mut self, line: &str) -> io::Result<()> {
+        let before = if self.end == End::Torn { "\n" } else { "" };
+        let put = self.to.write_all(format!("{before}{line}\n").as_bytes()).and_then(|()| self.to.flush());
+        self.end = if put.is_ok() { End::Whole } else { End::Torn };
+        put
+    }
 }
 
 #[cfg(test)]
@@ -235,5 +281,53 @@ mod tests {
         assert!(kept >= 2 && lost >= 7, "{kept} {lost}");
         assert_eq!(kept as u64 + lost, 10, "each is written or counted");
         assert!(lock(&told).iter().any(|line| line.contains("were not written down")));
+    }
+
+    /// Has room for so many bytes, and for more after a while.
+    struct Narrow {
+        room: Vec<usize>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = self.room.last().map_or(bytes.len(), |room| bytes.len().min(*room));
+            if fits == 0 {
+                self.room.pop();
+                return Err(io::Error::from(io::ErrorKind::StorageFull));
+            }
+            if let Some(room) = self.room.last_mut() {
+                *room -= fits;
+            }
+            lock(&self.written).extend_from_slice(&bytes[..fits]);
+            Ok(fits)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// F32: a full disk tears one line at most, loses no other that was there, and is told once; what was lost is said
+    /// where it would stand.
+    #[test]
+    fn f32_a_full_disk_tears_no_other_line() {
+        let (written, told) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let telling = Arc::clone(&told);
+        // Room for a line and a half; then none, twice; then as much as there is.
+        let narrow = Narrow { room: vec![0, 0, 250], written: Arc::clone(&written) };
+        let audit = Audit::to(narrow, 16, move |line| lock(&telling).push(line.to_owned())).unwrap();
+        for _ in 0..6 {
+            audit.put(&record());
+        }
+        audit.close();
+        let written = String::from_utf8(lock(&written).clone()).unwrap();
+        let lines: Vec<Option<Value>> = written.lines().map(|line| serde_json::from_str(line).ok()).collect();
+        let whole: Vec<&Value> = lines.iter().flatten().collect();
+        let lost: u64 = whole.iter().filter_map(|line| line["dropped"].as_u64()).sum();
+        let kept = whole.iter().filter(|line| line["outcome"] == "done").count() as u64;
+        assert_eq!((lines.len() - whole.len(), kept + lost), (1, 6), "{written}");
+        assert!(lost >= 1 && kept >= 3, "{written}");
+        assert_eq!(lock(&told).len(), 1, "{told:?}");
     }
 }

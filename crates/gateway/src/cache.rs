@@ -164,12 +164,15 @@ pub(crate) fn replace(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     make_private(dir)?;
     let unique = getrandom::u64().map_err(io::Error::other)?;
     let draft = path.with_extension(format!("{unique:016x}.draft"));
+    // On the disk before it has the name: after a loss of power the old file is there or the new one, whole.
     let done = write_private(&draft, bytes).and_then(|()| fs::rename(&draft, path));
     if done.is_err() {
         // What is left of it helps nobody; the error that matters is the first.
         let _ = fs::remove_file(&draft);
     }
-    done
+    done?;
+    cardan_config::file::settle(dir);
+    Ok(())
 }
 
 /// Tools tell what their owner works on: nobody else reads them.
@@ -184,7 +187,9 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.write(true).create_new(true).open(path)?.write_all(bytes)
+    let mut file = options.write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 fn now_ms() -> u64 {

@@ -8,6 +8,7 @@ mod client;
 mod collecting;
 #[path = "../common/mod.rs"]
 mod common;
+mod disk;
 mod drain;
 mod health;
 mod log;
