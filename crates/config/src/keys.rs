@@ -159,6 +159,10 @@ const STRAYS: &[(&str, Field)] = &[
     ("serverUrl", F::Url),
     ("httpUrl", F::HttpUrl),
     ("baseUrl", F::Url),
+    // S1-48: what the clients of one of the texts that we started from have.
+    ("endpoint", F::Url),
+    ("requestTimeout", F::Call(Unit::Milliseconds)),
+    ("timeoutMs", F::Call(Unit::Milliseconds)),
     ("headersHelper", F::HeadersHelper),
     ("enabled", F::Enabled),
     ("disabled", F::Disabled),

@@ -172,3 +172,32 @@ fn peculiarities_mean_what_their_tool_means() {
     assert!(ours.table("gateway").is_some() && ours.table("policy").is_some());
     assert_eq!(ours.position(&ours.table("gateway").unwrap().span).0, 61);
 }
+
+/// S1-48: an entry with a kind of transport, a command or an `endpoint`, and a time for each request is understood, and goes
+/// into our own file.
+#[test]
+fn s1_48_entries_with_an_endpoint_are_imported() {
+    let text = r#"{ "mcpServers": {
+        "local": { "transport": "stdio", "command": "run", "args": ["-v"], "env": { "A": "1" }, "requestTimeout": 5000 },
+        "plain": { "transport": "http", "endpoint": "https://example.com/mcp", "headers": { "X-Team": "blue" } },
+        "streamed": { "transport": "streamableHttp", "endpoint": "https://example.com/mcp", "timeoutMs": 2500 },
+        "old": { "transport": "sse", "endpoint": "https://example.com/sse" },
+        "live": { "type": "ws", "endpoint": "wss://example.com/ws" }
+    } }"#;
+    let file = File::parse(Path::new("mcp.json"), text, None).unwrap();
+    assert_eq!(file.problems, []);
+    let kinds: Vec<_> = file.servers.iter().map(|server| (server.name.as_str(), server.way.kind())).collect();
+    assert_eq!(
+        kinds,
+        [("local", "stdio"), ("plain", "http"), ("streamed", "http"), ("old", "sse"), ("live", "ws")]
+    );
+    let wait = |at: usize| file.servers[at].settings.call_timeout.map(|wait| wait.as_millis());
+    assert_eq!((wait(0), wait(1), wait(2)), (Some(5000), None, Some(2500)));
+    for server in &file.servers {
+        let ours = edit(Path::new("cardan.toml"), "", Tool::Cardan, Change::Add(server)).unwrap();
+        assert_eq!(ours.lost, Vec::<String>::new(), "{}", server.name);
+        let again = File::parse(Path::new("cardan.toml"), &ours.text, None).unwrap();
+        assert_eq!(again.problems, [], "{}", ours.text);
+        assert_eq!(again.servers[0].digest(), server.digest(), "{}", ours.text);
+    }
+}

@@ -13,6 +13,7 @@ mod drain;
 mod health;
 mod log;
 mod metrics;
+mod mirrored;
 mod rate;
 mod rig;
 mod trace;
