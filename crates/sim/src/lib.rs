@@ -3,7 +3,7 @@
 //! A run draws a [`fault::Plan`], opens both sessions, lets a [`workload`] do what users do while the
 //! link of [`net`] does its worst, and has an [`oracle`] watch every step. A seed that fails once
 //! fails always: `cardan-sim --seed X --trace` shows how. Each seed also plays one [`upkeep`]: a connection that
-//! is kept, and a peer that does not make it easy. Development only.
+//! is kept, and a peer that does not make it easy. What is simulated elsewhere tells a [`story`]. Development only.
 
 pub mod fault;
 mod junk;
@@ -11,6 +11,7 @@ pub mod net;
 pub mod oracle;
 pub mod rng;
 mod show;
+pub mod story;
 pub mod transcript;
 pub mod upkeep;
 pub mod workload;
