@@ -65,6 +65,10 @@ pub enum Say {
     Events(String),
     /// Events, then the connection breaks.
     Cut(String),
+    /// The beginning of a JSON body, then the connection breaks.
+    Torn(String),
+    /// This, after a while.
+    After(Duration, Box<Self>),
     /// Events as they are sent, until the sender goes.
     Live(mpsc::UnboundedReceiver<String>),
     /// No answer at all: the connection breaks.
@@ -87,6 +91,29 @@ pub fn fault(asked: &Asked, code: i64, message: &str) -> Value {
 
 pub fn text(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
+}
+
+/// Status, headers, and the pieces of the body as they come.
+type Begun = (u16, Vec<(&'static str, String)>, mpsc::UnboundedReceiver<io::Result<String>>);
+
+/// Passes on what is said as it is said, and counts a reader that goes before the end.
+async fn pass_on(
+    mut live: mpsc::UnboundedReceiver<String>,
+    tell: mpsc::UnboundedSender<io::Result<String>>,
+    gone: Arc<Mutex<usize>>,
+) {
+    loop {
+        tokio::select! {
+            text = live.recv() => match text {
+                Some(text) => drop(tell.send(Ok(text))),
+                None => return,
+            },
+            () = tell.closed() => {
+                *gone.lock().unwrap() += 1;
+                return;
+            }
+        }
+    }
 }
 
 type Script = Arc<dyn Fn(&Asked) -> Say + Send + Sync>;
@@ -165,51 +192,15 @@ impl Stage {
             at: Instant::now(),
         };
         self.log.lock().unwrap().push(asked.clone());
-        let (tell, told) = mpsc::unbounded_channel();
-        let events = [("content-type", "text/event-stream".to_owned())].to_vec();
-        let (status, headers, rest) = match (self.script)(&asked) {
-            Say::Reset => return Err(io::Error::other("reset")),
-            Say::Hang => std::future::pending().await,
-            Say::Json(value) => {
-                tell.send(Ok(value.to_string())).unwrap();
-                (200, vec![("content-type", "application/json".to_owned())], told)
-            }
-            Say::Status(status, text) => {
-                tell.send(Ok(text.to_owned())).unwrap();
-                (status, Vec::new(), told)
-            }
-            Say::Full(status, headers, text) => {
-                tell.send(Ok(text)).unwrap();
-                (status, headers, told)
-            }
-            Say::Events(text) => {
-                tell.send(Ok(text)).unwrap();
-                (200, events, told)
-            }
-            Say::Cut(text) => {
-                tell.send(Ok(text)).unwrap();
-                tell.send(Err(io::Error::other("cut"))).unwrap();
-                (200, events, told)
-            }
-            Say::Live(mut live) => {
-                let gone = Arc::clone(&self.gone);
-                tokio::spawn(async move {
-                    loop {
-                        tokio::select! {
-                            text = live.recv() => match text {
-                                Some(text) => drop(tell.send(Ok(text))),
-                                None => return,
-                            },
-                            () = tell.closed() => {
-                                *gone.lock().unwrap() += 1;
-                                return;
-                            }
-                        }
-                    }
-                });
-                (200, events, told)
-            }
-        };
+        let mut say = (self.script)(&asked);
+        while let Say::After(wait, then) = say {
+            pass(wait).await;
+            say = *then;
+        }
+        if let Say::Hang = say {
+            std::future::pending::<()>().await;
+        }
+        let (status, headers, rest) = self.begin(say)?;
         let frames = futures_util::stream::unfold(rest, |mut rest| async move {
             let next: io::Result<String> = rest.recv().await?;
             if next.is_err() {
@@ -222,6 +213,30 @@ impl Stage {
             response = response.header(name, value);
         }
         Ok(response.body(BodyExt::boxed(StreamBody::new(frames))).unwrap())
+    }
+
+    /// The status and the headers of an answer, and the pieces of its body as they come.
+    fn begin(&self, say: Say) -> io::Result<Begun> {
+        let (tell, told) = mpsc::unbounded_channel();
+        let breaks = matches!(say, Say::Cut(_) | Say::Torn(_));
+        let typed = |content: &str| vec![("content-type", content.to_owned())];
+        let (status, headers, text) = match say {
+            Say::Hang | Say::After(..) | Say::Reset => return Err(io::Error::other("reset")),
+            Say::Json(value) => (200, typed("application/json"), value.to_string()),
+            Say::Status(status, text) => (status, Vec::new(), text.to_owned()),
+            Say::Full(status, headers, text) => (status, headers, text),
+            Say::Events(text) | Say::Cut(text) => (200, typed("text/event-stream"), text),
+            Say::Torn(text) => (200, typed("application/json"), text),
+            Say::Live(live) => {
+                tokio::spawn(pass_on(live, tell, Arc::clone(&self.gone)));
+                return Ok((200, typed("text/event-stream"), told));
+            }
+        };
+        tell.send(Ok(text)).unwrap();
+        if breaks {
+            tell.send(Err(io::Error::other("cut"))).unwrap();
+        }
+        Ok((status, headers, told))
     }
 }
 
