@@ -121,6 +121,24 @@ pub enum Happening {
     Change(Change),
 }
 
+impl Happening {
+    /// Drops the oldest, and tells how many changes or steps that were. That a listen is in force is told once, and someone
+    /// waits for it: it gives way to nothing but its like.
+    pub fn make_room(queue: &mut VecDeque<Self>) -> u64 {
+        match queue.iter().position(|happening| !matches!(happening, Self::Listening(_))) {
+            Some(oldest) => {
+                queue.remove(oldest);
+                1
+            }
+            None => {
+                let later = queue.len().saturating_sub(1);
+                queue.drain(..later);
+                0
+            }
+        }
+    }
+}
+
 /// Where the driver leaves what belongs to one call.
 #[derive(Debug, Default)]
 pub(crate) struct CallSlot {
@@ -153,8 +171,8 @@ impl CallSlot {
         let waker = {
             let mut state = self.lock();
             if state.happenings.len() >= max {
-                state.happenings.pop_front();
-                state.dropped += 1;
+                let dropped = Happening::make_room(&mut state.happenings);
+                state.dropped += dropped;
             }
             state.happenings.push_back(happening);
             state.waker.take()
@@ -235,5 +253,26 @@ impl Drop for CallHandle {
         if !self.slot.lock().settled {
             self.cancel("the caller lost interest");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S0-9: what makes room is counted, and never that a listen is in force.
+    #[test]
+    fn s0_9_room_is_made_by_the_oldest_change() {
+        let listening = || Happening::Listening(Interest::default());
+        let change = |change| Happening::Change(change);
+        let mut queue = VecDeque::from([listening(), change(Change::Tools), change(Change::Prompts)]);
+        assert_eq!(Happening::make_room(&mut queue), 1);
+        assert_eq!(queue, [listening(), change(Change::Prompts)]);
+        assert_eq!(Happening::make_room(&mut queue), 1);
+        queue.push_back(listening());
+        assert_eq!(Happening::make_room(&mut queue), 0, "a later one says the same");
+        assert_eq!(queue, [listening()]);
+        assert_eq!(Happening::make_room(&mut queue), 0);
+        assert_eq!(queue, [listening()]);
     }
 }

@@ -64,11 +64,15 @@ impl Ear {
     pub(crate) fn hear(&self, happening: Happening) {
         self.change(|inner| {
             if inner.heard.len() >= self.max {
-                inner.heard.pop_front();
-                inner.dropped += 1;
+                inner.dropped += Happening::make_room(&mut inner.heard);
             }
             inner.heard.push_back(happening);
         });
+    }
+
+    /// So many more were dropped on their way here.
+    pub(crate) fn missed(&self, count: u64) {
+        self.lock().dropped += count;
     }
 
     /// Tells a change, if it is of interest.

@@ -21,6 +21,8 @@ pub(super) struct Ears {
 struct Carried {
     ear: Arc<Ear>,
     handle: Option<CallHandle>,
+    /// What was dropped on its way here, as far as the ear knows.
+    dropped: u64,
     hearing: Hearing,
     /// Whoever listens knows that it was in force once, for this.
     acknowledged: Option<Interest>,
@@ -59,7 +61,7 @@ impl Ears {
         self.ears.retain(|carried| ears.iter().any(|ear| Arc::ptr_eq(ear, &carried.ear)));
         for ear in ears {
             if !self.ears.iter().any(|carried| Arc::ptr_eq(&ear, &carried.ear)) {
-                self.ears.push(Carried { ear, handle: None, hearing: Hearing::Wanted, acknowledged: None });
+                self.ears.push(Carried::new(ear));
             }
         }
     }
@@ -85,7 +87,7 @@ impl Ears {
     pub(super) fn relisten(&mut self, peer: Option<&Peer>) {
         let Some(peer) = peer else { return };
         for carried in self.ears.iter_mut().filter(|carried| carried.handle.is_none()) {
-            carried.handle = Some(peer.listen(carried.ear.interest.clone()));
+            carried.carry(peer);
         }
     }
 
@@ -94,7 +96,7 @@ impl Ears {
         let mut broke = false;
         for carried in &mut self.ears {
             if carried.hearing == Hearing::Wanted && carried.handle.is_none() {
-                carried.handle = Some(peer.listen(carried.ear.interest.clone()));
+                carried.carry(peer);
             }
             broke |= carried.poll(cx) == Listened::Broke;
         }
@@ -119,10 +121,22 @@ enum Listened {
 }
 
 impl Carried {
+    fn new(ear: Arc<Ear>) -> Self {
+        Self { ear, handle: None, dropped: 0, hearing: Hearing::Wanted, acknowledged: None }
+    }
+
+    fn carry(&mut self, peer: &Peer) {
+        (self.handle, self.dropped) = (Some(peer.listen(self.ear.interest.clone())), 0);
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Listened {
         let Some(handle) = &mut self.handle else { return Listened::Fine };
         loop {
-            match handle.poll_next(cx) {
+            let heard = handle.poll_next(cx);
+            // A link that brings more at once than is kept has dropped the oldest itself.
+            let dropped = handle.dropped();
+            self.ear.missed(dropped - std::mem::replace(&mut self.dropped, dropped));
+            match heard {
                 Poll::Pending => return Listened::Fine,
                 Poll::Ready(Some(Happening::Listening(interest))) => {
                     self.hearing = Hearing::InForce;
