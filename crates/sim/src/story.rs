@@ -35,6 +35,12 @@ impl Story {
         *self.met.entry(case).or_default() += 1;
     }
 
+    /// Is a rule broken? Then the run may end: it does not need to come to rest any more.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// This must hold. Of several rules that break, the first is told.
     pub fn demand(&mut self, holds: bool, rule: impl FnOnce() -> String) {
         if !holds {
