@@ -355,3 +355,22 @@ async fn changes_cross() {
         assert_eq!(text(&client, "change", json!({})).await, "changed", "{cell:?}");
     }
 }
+
+/// MRTR-6: what a call needs of its client is told in the client's terms: a legacy upstream has no code for it, but says
+/// what it is.
+#[tokio::test]
+async fn a_capability_that_is_missing_is_named() {
+    for cell in CELLS {
+        let (relay, _) = stage(cell).await;
+        let client = connect(&relay, cell.client, plain()).await;
+        let failed = soon("form", client.call_tool("form", &json!({})).unwrap()).await;
+        let Err(CallError::Fault(fault)) = failed else { panic!("{cell:?}: {failed:?}") };
+        let wanted = match cell.client {
+            Era::Legacy => code::INVALID_REQUEST,
+            Era::Modern => code::MISSING_CAPABILITY,
+        };
+        assert_eq!(fault.code, wanted, "{cell:?}: {fault}");
+        let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+        assert!(data["requiredCapabilities"]["elicitation"].is_object(), "{cell:?}: {data}");
+    }
+}

@@ -328,6 +328,20 @@ async fn a_retry_without_the_answer_is_asked_again() {
     assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))");
 }
 
+/// MRTR-18, MRTR-19: answers that come with no state belong to no call that waits: nobody asked for them, so the call
+/// begins and asks.
+#[tokio::test]
+async fn answers_that_nobody_asked_for_begin_a_call() {
+    let (relay, _) = relay(&asking()).await;
+    let ada = connect_as(&relay, "ada").await;
+    let mut params = ask("n");
+    params["inputResponses"] = json!({"who": {"action": "accept", "content": {"name": "eve"}}});
+    let asked = soon("asked", round(&ada, params, None)).await.unwrap();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let done = soon("done", round(&ada, ask("n"), Some(&asked["requestState"]))).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))");
+}
+
 /// Parked calls are bounded in number and in time.
 #[tokio::test(start_paused = true)]
 async fn parking_is_bounded() {

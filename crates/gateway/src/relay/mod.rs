@@ -20,6 +20,7 @@ mod askable;
 mod greeting;
 mod guest;
 mod line;
+mod mirrored;
 mod modern;
 mod names;
 mod park;
@@ -41,6 +42,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
+use cardan_proto::http::param::Mirrors;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Config;
@@ -53,6 +55,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) use self::greeting::config;
+use self::mirrored::Mirrored;
 pub(crate) use self::modern::Ear;
 pub(crate) use self::names::Names;
 use self::park::Park;
@@ -162,6 +165,7 @@ pub(crate) struct Core {
     pools: Mutex<HashMap<Arc<str>, Arc<Pool>>>,
     park: Arc<Park>,
     rounds: Arc<Rounds>,
+    mirrored: Mirrored,
     seats: Arc<Semaphore>,
     links: Mutex<Vec<Peer>>,
     farewells: Arc<Farewells>,
@@ -274,6 +278,7 @@ impl Relay {
                 options.parked.min(options.lines / 2).max(1),
                 options.limits.request_state_ttl,
             ),
+            mirrored: Mirrored::new(options.limits.tools_remembered),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,
             pools: Mutex::default(),
@@ -343,6 +348,10 @@ impl Host for Relay {
         for peer in lock(&self.0.links).drain(..) {
             peer.close(reason);
         }
+    }
+
+    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+        self.0.mirrored.of(tool)
     }
 }
 

@@ -37,9 +37,7 @@ pub(super) async fn call(
             }
             Err(fault) => Err(fault),
         },
-        _ if core.era() == Era::Legacy && called.answers.is_some() => {
-            go_on(&core, principal, &cx, called).await
-        }
+        _ if core.era() == Era::Legacy && is_retry(&called) => go_on(&core, principal, &cx, called).await,
         _ => {
             let askable = askable(&core, &called.capabilities);
             let plan = Plan {
@@ -58,6 +56,11 @@ pub(super) async fn call(
     answered.unwrap_or_else(Answer::Fault)
 }
 
+/// Answers without a state belong to nothing that waits here: nobody asked for them, so the call is a new one.
+fn is_retry(called: &Called) -> bool {
+    called.answers.is_some() && called.call.params.get(Param::RequestState).is_some()
+}
+
 /// A retry: the call has been running all the while.
 async fn go_on(
     core: &Core,
@@ -66,7 +69,7 @@ async fn go_on(
     mut called: Called,
 ) -> Result<Answer, Fault> {
     let Some(state) = called.call.params.text(Param::RequestState) else {
-        let why = "params.requestState: missing; send it back with the answers, as it came";
+        let why = "params.requestState: not a string; send it back as it came";
         return Err(Fault::invalid_params(why));
     };
     let bound = Bound::of(&called.call, principal.clone())?;

@@ -180,6 +180,11 @@ impl Running {
                         pass_on(cx, log_of(&event));
                     }
                     self.release(core, principal, &outcome);
+                    if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
+                        (called.revision.era(), &self.method, &outcome)
+                    {
+                        core.mirrored.learn(page);
+                    }
                     let outcome = core.names.outward(self.tasks, &self.method, outcome);
                     let (method, upstream) = (&self.method, self.upstream);
                     return Ok(terms::answer(outcome, method, called.revision.era(), upstream, &core.who));

@@ -88,6 +88,10 @@ pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: E
                 // Each era has a code for it, and the session knows which.
                 fault.code = code::RESOURCE_NOT_FOUND;
             }
+            if upstream == Era::Legacy && fault.names_capabilities() {
+                // The same: the modern era has a code for it, and the session knows what a legacy client gets.
+                fault.code = code::MISSING_CAPABILITY;
+            }
             Answer::Fault(fault)
         }
         other => Answer::Fault(who.fault(&other, method)),

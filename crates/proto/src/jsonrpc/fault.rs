@@ -149,6 +149,21 @@ impl Fault {
         }
     }
 
+    /// Does it say which capabilities the client did not declare? The modern era has a code for that; a legacy server
+    /// can refuse the call and name them in the data.
+    #[must_use]
+    pub fn names_capabilities(&self) -> bool {
+        let names = || {
+            let data = self.data.as_deref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+            data.is_some_and(|data| data.get("requiredCapabilities").is_some_and(Value::is_object))
+        };
+        match self.code {
+            code::MISSING_CAPABILITY => true,
+            code::INVALID_REQUEST => names(),
+            _ => false,
+        }
+    }
+
     /// One of the three codes that only a modern server sends.
     #[must_use]
     pub fn is_modern(&self) -> bool {
@@ -214,6 +229,20 @@ mod tests {
             assert!(!at(code::INVALID_PARAMS, data).is_resource_not_found());
         }
         assert!(!at(code::INTERNAL, serde_json::json!({"uri": "x:y"})).is_resource_not_found());
+    }
+
+    /// Only a refusal that names capabilities is one for lack of them.
+    #[test]
+    fn missing_capabilities_are_told_by_the_data() {
+        let at = |code, data: Value| Fault::new(code, "no").with_data(&data);
+        let names = serde_json::json!({"requiredCapabilities": {"sampling": {}}});
+        assert!(Fault::missing_capability(&serde_json::json!({"roots": {}})).names_capabilities());
+        assert!(at(code::INVALID_REQUEST, names.clone()).names_capabilities());
+        assert!(!at(code::INTERNAL, names).names_capabilities());
+        assert!(
+            !at(code::INVALID_REQUEST, serde_json::json!({"requiredCapabilities": 1})).names_capabilities()
+        );
+        assert!(!Fault::new(code::INVALID_REQUEST, "no").names_capabilities());
     }
 
     /// BASE-27, BASE-23: what we make up ourselves lies outside the reserved ranges.
