@@ -1,11 +1,13 @@
 //! `conformance`: the official suite, against the server and the client in `crates/conformance`.
 //!
 //! The suite says itself which scenarios there are and at which revisions; all of them are run, and then all once
-//! more without a revision, which is how it reaches extensions. What counts is in `score`.
+//! more without a revision, which is how it reaches extensions. What counts is in `score`. With `--through` the server
+//! stands behind `cardan bridge`, see `through`.
 
 mod fixture;
 mod score;
 mod suite;
+mod through;
 
 use std::path::Path;
 
@@ -20,6 +22,7 @@ use crate::{
 use fixture::Fixture;
 use score::{Report, Run};
 use suite::{Listed, Role, Suite};
+use through::Behind;
 
 /// The client scenarios that need an authorization server, by the beginning of their names.
 const AUTHORIZATION: &str = "auth/";
@@ -44,15 +47,20 @@ impl Wanted {
     }
 }
 
-/// `conformance [--server|--client] [--revision R] [--scenario S]`
+/// `conformance [--server|--client|--through [--behind B]] [--revision R] [--scenario S]`
 pub(crate) fn run(mut args: Args) -> Result<()> {
-    let (server, client) = (args.flag("--server"), args.flag("--client"));
+    let (server, client, through) = (args.flag("--server"), args.flag("--client"), args.flag("--through"));
+    let behind = args.value("--behind")?;
     let wanted = Wanted { revision: args.value("--revision")?, scenario: args.value("--scenario")? };
     args.finish()?;
     let root = walk::root();
     peers::set_up_one(&root, suite::PEER)?;
     let mut clean = true;
-    if server || !client {
+    if through || behind.is_some() {
+        clean &= judge_through(&root, &through::chosen(behind.as_deref())?, &wanted)?;
+        show(&through::granted());
+    }
+    if server || !(client || through || behind.is_some()) {
         clean &= judge(&root, Role::Server, &wanted)?;
     }
     if client {
@@ -69,22 +77,84 @@ pub(crate) fn both(root: &Path) -> Result<()> {
     if server && client { Ok(()) } else { bail!("the conformance suite found something, see above") }
 }
 
+/// A part of `--through`, as a step of all tests.
+pub(crate) fn through(root: &Path) -> Result<()> {
+    let listed = Suite::new(root, Role::Server).list()?;
+    let newest = listed.revisions().last().copied().unwrap_or_default();
+    let mut clean = true;
+    for (behind, label) in through::quick(newest) {
+        let wanted = Wanted { revision: Some(label.to_owned()), scenario: None };
+        clean &= judge_through(root, &[behind], &wanted)?;
+    }
+    show(&through::granted());
+    if clean { Ok(()) } else { bail!("the conformance suite found something, see above") }
+}
+
+/// The same for our server behind a bridge, once for each way in which it may stand there.
+fn judge_through(root: &Path, behind: &[Behind], wanted: &Wanted) -> Result<bool> {
+    for (package, binary) in [("cardan-cli", "cardan"), ("cardan-conformance", "conformance-server")] {
+        succeed(cargo(root).args(["build", "--quiet", "-p", package, "--bin", binary]))?;
+    }
+    let suite = Suite::new(root, Role::Server);
+    let listed = suite.list()?;
+    let score = std::fs::read_to_string(root.join("crates/conformance/score.txt"))?;
+    let mut clean = true;
+    for behind in behind {
+        let mut report = Report::new(&behind.name());
+        bridge(root, &suite, &listed, wanted, *behind, &mut report)?;
+        clean &= tell(report, &listed, wanted, &score)?;
+    }
+    Ok(clean)
+}
+
+/// Every scenario against a bridge before our server: at each revision, and once without one.
+fn bridge(
+    root: &Path,
+    suite: &Suite,
+    listed: &Listed,
+    wanted: &Wanted,
+    behind: Behind,
+    report: &mut Report,
+) -> Result<()> {
+    let bridge = behind.start(root)?;
+    // All at once are those of the revisions once more, and extensions.
+    let all = behind.has_extensions().then_some(None);
+    for revision in listed.revisions().into_iter().map(Some).chain(all) {
+        let label = revision.unwrap_or(suite::ALL);
+        let expected = listed.at(revision).filter(|name| wanted.takes_scenario(name)).collect::<Vec<_>>();
+        if !wanted.takes(label) || expected.is_empty() {
+            continue;
+        }
+        say(&format!("conformance: {}, {label}, {} scenarios", report.name, expected.len()));
+        let kept = format!("{}/{label}", report.name);
+        let found = suite.server(&bridge.url(), revision, wanted.scenario.as_deref(), &kept)?;
+        report.runs.push(behind.grant(Run::new(label, &expected, found)));
+    }
+    Ok(())
+}
+
 /// Runs one role and tells how it went. False: not well.
 fn judge(root: &Path, role: Role, wanted: &Wanted) -> Result<bool> {
     let binary = format!("conformance-{}", role.name());
     succeed(cargo(root).args(["build", "--quiet", "-p", "cardan-conformance", "--bin", &binary]))?;
     let suite = Suite::new(root, role);
     let listed = suite.list()?;
-    let mut report = Report::new(role);
+    let mut report = Report::new(role.name());
     match role {
         Role::Server => serve(root, &suite, &listed, wanted, &mut report)?,
         Role::Client => call(root, &suite, &listed, wanted, &mut report)?,
     }
+    let score = std::fs::read_to_string(root.join("crates/conformance/score.txt"))?;
+    tell(report, &listed, wanted, &score)
+}
+
+/// Holds a report against the score and shows it. False: it is not clean.
+fn tell(mut report: Report, listed: &Listed, wanted: &Wanted, score: &str) -> Result<bool> {
     if report.runs.is_empty() {
         bail!("no such scenario or revision; `--revision` takes one of {}", listed.revisions().join(", "));
     }
     if wanted.scenario.is_none() {
-        report.compare(&std::fs::read_to_string(root.join("crates/conformance/score.txt"))?)?;
+        report.compare(score)?;
     }
     show(&report.table());
     show(&report.complaints());

@@ -4,7 +4,7 @@
 
 mod cast;
 mod judge;
-mod process;
+pub(crate) mod process;
 mod table;
 
 use std::{

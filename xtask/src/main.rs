@@ -30,8 +30,9 @@ cargo xtask <chore>
   coverage-of-requirements [--open] [--area A] [--require A]
                                           rows of docs/requirements with a test; A is a mark or an area,
                                           and required ones fail the chore while they are open
-  conformance [--server|--client] [--revision R] [--scenario S]
-                                          the official suite; the server unless told otherwise
+  conformance [--server|--client|--through [--behind B]] [--revision R] [--scenario S]
+                                          the official suite; the server unless told otherwise; --through: the server
+                                          behind a bridge, B is such as stdio or legacy-http
   interop [--quick] [--client C] [--server S] [--workers N] [--resume]
                                           every client through a bridge to every server; C and S are such as
                                           python-v2, python-v2:modern or python-v2:modern:http

@@ -6,10 +6,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::suite::{Found, Role};
+use super::suite::Found;
 
 /// A check, by its scenario and its id; or by its name, where several share an id.
-type Named = (&'static str, &'static str);
+pub(super) type Named = (&'static str, &'static str);
 
 /// Skipped for everybody: the suite has no harness for it yet, or the modern era has no such method.
 const NOT_OURS: [Named; 3] = [
@@ -56,7 +56,7 @@ impl Status {
         matches!(self, Self::Passed | Self::NotOurs)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
@@ -120,11 +120,30 @@ impl Run {
 
     /// Accepts that one check is not exercised.
     pub(crate) fn without(mut self, named: Named) -> Self {
-        let not_exercised = self.checks.iter_mut().filter(|check| check.status == Status::NotExercised);
-        for check in not_exercised.filter(|check| (check.scenario.as_str(), check.id.as_str()) == named) {
-            check.status = Status::NotOurs;
+        self.accept(named, Status::NotExercised);
+        self
+    }
+
+    /// Accepts that one check ends so, and nothing else: a grant that is not needed is taken back.
+    pub(super) fn grant(mut self, named: Named, status: Status) -> Self {
+        let (scenario, id) = named;
+        if !self.accept(named, status) && self.scenarios.iter().any(|name| name == scenario) {
+            let why = format!("it is granted that it is {}, which it is not", status.name());
+            let (scenario, id) = (scenario.to_owned(), id.to_owned());
+            self.checks.push(Check { scenario, id, status: Status::Failed, why });
         }
         self
+    }
+
+    /// Whether there was something to accept.
+    fn accept(&mut self, named: Named, status: Status) -> bool {
+        let mut any = false;
+        let such = self.checks.iter_mut().filter(|check| check.status == status);
+        for check in such.filter(|check| (check.scenario.as_str(), check.id.as_str()) == named) {
+            check.status = Status::NotOurs;
+            any = true;
+        }
+        any
     }
 
     fn count(&self, status: Status) -> usize {
@@ -143,7 +162,8 @@ impl Run {
 /// All runs of a role.
 #[derive(Debug)]
 pub(crate) struct Report {
-    role: Role,
+    /// Which role, and by which way if not directly.
+    pub(crate) name: String,
     pub(crate) runs: Vec<Run>,
     /// Scenarios that are not run yet, by name.
     pub(crate) put_off: Vec<String>,
@@ -152,8 +172,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(role: Role) -> Self {
-        Self { role, runs: Vec::new(), put_off: Vec::new(), short: Vec::new() }
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), runs: Vec::new(), put_off: Vec::new(), short: Vec::new() }
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -170,8 +190,7 @@ impl Report {
             };
             let number = |word: &str| word.parse().with_context(|| format!("score.txt: `{line}`"));
             let (scenarios, passed): (usize, usize) = (number(scenarios)?, number(passed)?);
-            let Some(run) = self.runs.iter().find(|run| run.label == label && role == self.role.name())
-            else {
+            let Some(run) = self.runs.iter().find(|run| run.label == label && role == self.name) else {
                 continue;
             };
             let found = (run.scenarios.len(), run.count(Status::Passed));
@@ -197,7 +216,7 @@ impl Report {
                 rows.entry(name).or_insert_with(|| vec![String::new(); self.runs.len()])[column] = cell;
             }
         }
-        let mut out = format!("\n{:46}", format!("{} scenario", self.role.name()));
+        let mut out = format!("\n{:46}", format!("{} scenario", self.name));
         for run in &self.runs {
             let _ = write!(out, "{:>12}", run.label);
         }
@@ -236,7 +255,7 @@ impl Report {
             let _ = write!(
                 out,
                 "conformance {} {}: {}/{} scenarios",
-                self.role.name(),
+                self.name,
                 run.label,
                 run.clean_scenarios(),
                 run.scenarios.len()

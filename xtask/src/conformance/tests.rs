@@ -1,14 +1,14 @@
 use serde_json::{Value, json};
 
 use super::score::{Report, Run, STREAMS, Status};
-use super::suite::{EXTENSION, Listed, Role, scenario_of};
+use super::suite::{EXTENSION, Listed, scenario_of};
 
 fn check(id: &str, status: &str) -> Value {
     json!({ "id": id, "status": status, "errorMessage": "because" })
 }
 
 fn report(scenario: &str, checks: Vec<Value>) -> Report {
-    let mut report = Report::new(Role::Server);
+    let mut report = Report::new("server");
     report.runs.push(Run::new("one", &[scenario], vec![(scenario.to_owned(), checks)]));
     report
 }
@@ -45,7 +45,7 @@ fn whatever_did_not_pass_spoils_the_report() {
 
 #[test]
 fn a_scenario_that_was_not_run_spoils_the_report() {
-    let mut report = Report::new(Role::Server);
+    let mut report = Report::new("server");
     report.runs.push(Run::new("one", &["ping"], Vec::new()));
     assert!(!report.is_clean());
     assert!(report.summary().contains("1 not run"));
@@ -66,12 +66,27 @@ fn what_the_suite_skips_for_everybody_is_no_fault_of_ours() {
 fn a_check_that_was_given_up_spoils_nothing_else() {
     let run = |status| {
         let found = vec![(STREAMS.0.to_owned(), vec![check(STREAMS.1, status), check("other", "SUCCESS")])];
-        let mut report = Report::new(Role::Server);
+        let mut report = Report::new("server");
         report.runs.push(Run::new("short", &[STREAMS.0], found).without(STREAMS));
         report.is_clean()
     };
     assert!(run("INFO") && run("SUCCESS"));
     assert!(!run("FAILURE") && !run("SKIPPED"));
+}
+
+#[test]
+fn a_grant_holds_for_one_ending_and_must_be_needed() {
+    let run = |granted, status| {
+        let found = vec![("ping".to_owned(), vec![check("a", status), check("b", "SUCCESS")])];
+        let mut report = Report::new("through");
+        report.runs.push(Run::new("one", &["ping"], found).grant(granted, Status::Warned));
+        report.is_clean()
+    };
+    assert!(run(("ping", "a"), "WARNING"));
+    for status in ["SUCCESS", "FAILURE", "SKIPPED", "INFO"] {
+        assert!(!run(("ping", "a"), status), "{status}");
+    }
+    assert!(run(("other", "a"), "SUCCESS"), "a scenario that was not run");
 }
 
 #[test]

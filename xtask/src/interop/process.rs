@@ -29,16 +29,16 @@ const END: Duration = Duration::from_secs(5);
 pub(super) type Cancels = Arc<AtomicUsize>;
 
 /// A server or a bridge, until it is dropped.
-pub(super) struct Serving {
+pub(crate) struct Serving {
     child: Child,
     /// Host and port.
-    pub(super) address: String,
+    pub(crate) address: String,
     pub(super) cancels: Cancels,
 }
 
 impl Serving {
     /// Starts it, and waits until it says where it listens.
-    pub(super) fn start(words: &[String]) -> Result<Self> {
+    pub(crate) fn start(words: &[String]) -> Result<Self> {
         let mut command = command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", words.join(" ")))?;

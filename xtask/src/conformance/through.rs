@@ -1,0 +1,181 @@
+//! Our server behind `cardan bridge`, and the suite in front. A bridge answers as the server would, so the score is that
+//! of the server; what cannot be so stands in a table here, with the reason.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::{Result, bail};
+
+use super::{
+    fixture,
+    score::{Named, Run, STREAMS, Status},
+    suite,
+};
+use crate::interop::process::Serving;
+
+/// How the bridge reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Stdio,
+    Http,
+}
+
+/// What the server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaks {
+    /// Both eras; the bridge chooses.
+    Both,
+    Legacy,
+    Modern,
+}
+
+/// How the server stands behind the bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Behind {
+    way: Way,
+    speaks: Speaks,
+}
+
+const fn behind(way: Way, speaks: Speaks) -> Behind {
+    Behind { way, speaks }
+}
+
+/// All that are run.
+const ALL: [Behind; 6] = [
+    behind(Way::Stdio, Speaks::Both),
+    behind(Way::Http, Speaks::Both),
+    behind(Way::Stdio, Speaks::Legacy),
+    behind(Way::Http, Speaks::Legacy),
+    behind(Way::Stdio, Speaks::Modern),
+    behind(Way::Http, Speaks::Modern),
+];
+
+/// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them.
+pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
+    [(behind(Way::Stdio, Speaks::Both), suite::ALL), (behind(Way::Http, Speaks::Legacy), newest)]
+}
+
+/// Those that are wanted, by name; all without one.
+pub(super) fn chosen(name: Option<&str>) -> Result<Vec<Behind>> {
+    let takes = |behind: &Behind| name.is_none_or(|name| behind.name() == format!("through-{name}"));
+    let chosen: Vec<Behind> = ALL.into_iter().filter(takes).collect();
+    if chosen.is_empty() {
+        bail!("`--behind` takes stdio, http, legacy-stdio, legacy-http, modern-stdio or modern-http");
+    }
+    Ok(chosen)
+}
+
+/// A bridge, and the server behind it if that is not started by the bridge itself.
+pub(super) struct Bridge {
+    bridge: Serving,
+    _server: Option<Serving>,
+}
+
+impl Bridge {
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.bridge.address)
+    }
+}
+
+impl Behind {
+    /// For tables and for the score.
+    pub(super) fn name(self) -> String {
+        let era = match self.speaks {
+            Speaks::Both => "",
+            Speaks::Legacy => "legacy-",
+            Speaks::Modern => "modern-",
+        };
+        let way = match self.way {
+            Way::Stdio => "stdio",
+            Way::Http => "http",
+        };
+        format!("through-{era}{way}")
+    }
+
+    /// Starts the server, if need be, and the bridge.
+    pub(super) fn start(self, root: &Path) -> Result<Bridge> {
+        let text = |binary: &str| fixture::path(root, binary).to_string_lossy().into_owned();
+        let mut server = vec![text("conformance-server")];
+        server.extend((self.way == Way::Stdio).then(|| "stdio".to_owned()));
+        server.extend(match self.speaks {
+            Speaks::Both => None,
+            Speaks::Legacy => Some("legacy".to_owned()),
+            Speaks::Modern => Some("modern".to_owned()),
+        });
+        let mut words: Vec<String> =
+            [&text("cardan"), "bridge", "--listen", "127.0.0.1:0"].map(str::to_owned).into();
+        let server = match self.way {
+            Way::Stdio => {
+                words.push("--".to_owned());
+                words.extend(server);
+                None
+            }
+            Way::Http => {
+                let server = Serving::start(&server)?;
+                words.push(format!("http://{}/mcp", server.address));
+                Some(server)
+            }
+        };
+        Ok(Bridge { bridge: Serving::start(&words)?, _server: server })
+    }
+
+    /// Accepts what cannot be otherwise here.
+    pub(super) fn grant(self, run: Run) -> Run {
+        let granted =
+            GRANTED.iter().filter(|granted| granted.before.is_none_or(|speaks| speaks == self.speaks));
+        granted.fold(run, |run, granted| run.grant(granted.check, granted.status))
+    }
+
+    /// Extensions belong to the modern era: a legacy server has none to show.
+    pub(super) fn has_extensions(self) -> bool {
+        self.speaks != Speaks::Legacy
+    }
+}
+
+/// A check that ends otherwise than before the server itself, and must end so.
+struct Granted {
+    check: Named,
+    status: Status,
+    /// Servers of which it holds; nothing: of all.
+    before: Option<Speaks>,
+    why: &'static str,
+}
+
+const GRANTED: [Granted; 4] = [
+    Granted {
+        check: STREAMS,
+        status: Status::NotExercised,
+        before: None,
+        why: "how replies are sent is up to the bridge's own door, and that answers with one message where it can",
+    },
+    Granted {
+        check: ("server-sse-polling", "server-sse-content-type"),
+        status: Status::NotExercised,
+        before: None,
+        why: "the server lets its caller go, and that is the bridge: no message says so, the client simply waits",
+    },
+    Granted {
+        check: ("input-required-result-basic-elicitation", "sep-2322-elicitation-incomplete"),
+        status: Status::Failed,
+        before: Some(Speaks::Legacy),
+        why: "asks of a legacy server have no names, and the check wants a certain one",
+    },
+    Granted {
+        check: ("input-required-result-ignore-extra-params", "sep-2322-ignore-unexpected-params"),
+        status: Status::Warned,
+        before: Some(Speaks::Legacy),
+        why: "the answer is given by name before the server has asked, and its asks have no names",
+    },
+];
+
+/// The table of what is accepted.
+pub(super) fn granted() -> String {
+    let mut out = String::from("\nthrough a bridge these cannot end as they do at the server itself:\n");
+    for Granted { check: (scenario, check), status, before, why } in &GRANTED {
+        let before = if before.is_some() { "before a legacy server" } else { "always" };
+        let _ = writeln!(out, "  {scenario} {check}, {before}: {}: {why}", status.name());
+    }
+    out.push_str(
+        "  extensions (tasks, skills), before a legacy server: not run: no legacy revision has them\n",
+    );
+    out
+}
