@@ -40,11 +40,21 @@ pub struct Pins {
 
 struct Inner {
     mode: Mode,
+    /// By name: those that are configured alike share a key, and each has a catalog of its own.
     servers: HashMap<Box<str>, Seen>,
+}
+
+impl Inner {
+    /// How this server was judged, if it is configured as it was.
+    fn seen(&self, server: &str, key: &str) -> Option<&Seen> {
+        self.servers.get(server).filter(|seen| &*seen.key == key)
+    }
 }
 
 /// How a server's tools were judged last.
 struct Seen {
+    /// Under what its pins are kept.
+    key: Box<str>,
     of: Arc<Catalog>,
     judged: Arc<Held>,
     stamp: Option<Stamp>,
@@ -90,7 +100,7 @@ impl Pins {
     pub fn refresh(&self) -> bool {
         let mut inner = lock(&self.inner);
         let before = inner.servers.len();
-        inner.servers.retain(|key, seen| self.store.stamp(key) == seen.stamp);
+        inner.servers.retain(|_, seen| self.store.stamp(&seen.key) == seen.stamp);
         inner.servers.len() != before
     }
 
@@ -100,22 +110,23 @@ impl Pins {
         if inner.mode == Mode::Off {
             return Arc::default();
         }
-        if let Some(seen) = inner.servers.get(key).filter(|seen| Arc::ptr_eq(&seen.of, catalog)) {
+        if let Some(seen) = inner.seen(server, key).filter(|seen| Arc::ptr_eq(&seen.of, catalog)) {
             return Arc::clone(&seen.judged);
         }
         let (changed, lines) = self.compare(server, key, catalog);
         let judged = Arc::new(if inner.mode == Mode::Block { changed } else { Held::default() });
-        let told = inner.servers.remove(key).map(|seen| seen.told).unwrap_or_default();
-        for line in lines.difference(&told) {
+        let told = inner.seen(server, key).map(|seen| &seen.told);
+        for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
             (self.tell)(line);
         }
         let seen = Seen {
+            key: key.into(),
             of: Arc::clone(catalog),
             judged: Arc::clone(&judged),
             stamp: self.store.stamp(key),
             told: lines,
         };
-        inner.servers.insert(key.into(), seen);
+        inner.servers.insert(server.into(), seen);
         judged
     }
 
@@ -126,7 +137,7 @@ impl Pins {
             Mode::Off => Arc::default(),
             mode => {
                 let (changed, lines) = self.compare(server, key, catalog);
-                let told = inner.servers.get(key).map(|seen| &seen.told);
+                let told = inner.seen(server, key).map(|seen| &seen.told);
                 for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
                     (self.tell)(line);
                 }
@@ -174,5 +185,30 @@ impl Pins {
 impl fmt::Debug for Pins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pins").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardan_proto::era::Revision;
+
+    use super::*;
+
+    /// Servers that are configured alike share what was approved. Each is judged once all the same: judging reads a
+    /// file, and every call asks.
+    #[test]
+    fn servers_that_are_alike_are_judged_once_each() {
+        let dir = std::env::temp_dir().join(format!("cardan-pins-alike-{}", std::process::id()));
+        let pins = Pins::new(PinStore::new(&dir), Mode::Block, |_| {});
+        let catalog = || Arc::new(Catalog::new(Revision::LATEST_MODERN, None));
+        let (one, two) = (catalog(), catalog());
+        let first = [pins.judge("one", "alike", &one), pins.judge("two", "alike", &two)];
+        let again = [pins.judge("one", "alike", &one), pins.judge("two", "alike", &two)];
+        for (first, again) in first.iter().zip(&again) {
+            assert!(Arc::ptr_eq(first, again), "judged again");
+        }
+        let other = pins.judge("one", "otherwise", &one);
+        assert!(!Arc::ptr_eq(&first[0], &other), "configured otherwise, it is another server");
+        let _ = std::fs::remove_dir_all(dir);
     }
 }
