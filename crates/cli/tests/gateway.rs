@@ -296,6 +296,45 @@ fn s0_81_the_configuration_is_followed() {
     finish(slow).exits(0);
 }
 
+/// S0-78, S0-81: tools, prompts and resources are hidden, renamed and described by the configuration, while it is followed;
+/// what is wrong in a rule is refused with its place, and changes nothing.
+#[test]
+fn s0_78_rules_rename_describe_and_hide() {
+    let rules = "tools = { deny = [\"fail\"], rename = { add = \"sum\" }, describe = { add = \"Adds up\" } }\n\
+                 prompts = { rename = { greet = \"hello\" } }\nresources = { deny = [\"demo://clock\"] }\n";
+    let world = World::new("rules", &[&demo("alpha", "modern"), rules].concat()).primed();
+    let explained =
+        world.run(&["config", "explain", "alpha", "--json", "--config", &world.config()]).exits(0).json();
+    assert_eq!(explained["renamed_tools"], serde_json::json!({ "add": "sum" }));
+    assert_eq!(explained["described_tools"], serde_json::json!({ "add": "Adds up" }));
+    assert_eq!(explained["renamed_prompts"], serde_json::json!({ "greet": "hello" }));
+    assert_eq!(explained["denied_resources"], serde_json::json!(["demo://clock"]));
+    let gateway = world.serve();
+    let address = gateway.url("/mcp");
+    for era in ERAS {
+        let listed = cardan(&["list", &address, "tools", "--json", "--era", era]).exits(0).json();
+        let mut tools = listed["tools"].as_array().unwrap().iter();
+        let sum = tools.find(|tool| tool["name"] == "alpha__sum").unwrap();
+        assert_eq!(sum["description"], "Adds up", "{era}");
+        cardan(&["call", &address, "alpha__sum", "a=2", "b=3", "--era", era])
+            .exits(0)
+            .prints("{\"sum\":5}\n");
+        for gone in ["alpha__add", "alpha__fail"] {
+            let ran = cardan(&["call", &address, gone, "--no-check", "--era", era]).exits(10);
+            ran.tells(&[&format!("unknown tool: {gone}")]);
+        }
+        cardan(&["prompt", &address, "alpha__hello", "name=Ada", "--era", era]).exits(0);
+        cardan(&["read", &address, "demo://clock", "--era", era]).exits(5);
+    }
+    world.put(&[&demo("alpha", "modern"), "tools = { rename = { echo = \"say\" } }\n"].concat());
+    gateway.offers(&["alpha__say", "alpha__add"]);
+    cardan(&["read", &address, "demo://clock"]).exits(0);
+    world.put(&[&demo("alpha", "modern"), "tools = { rename = { echo = \"say it\" } }\n"].concat());
+    let explained = world.run(&["config", "explain", "--config", &world.config()]);
+    let told = "cardan.toml:5:29: server `alpha`: `echo`: this is no name; accepted: 1 to 128 letters";
+    assert!([&*explained.stdout, &*explained.stderr].concat().contains(told), "{explained:#?}");
+}
+
 /// What cannot be served is told at once, with what to do.
 #[test]
 fn what_cannot_be_served_is_told() {

@@ -29,8 +29,12 @@ pub(crate) enum Field {
     Disabled,
     Start(Unit),
     Call(Unit),
-    /// A table with `allow` and `deny`.
+    /// A table of rules.
     Tools,
+    /// The same for prompts.
+    Prompts,
+    /// The same for resources and templates.
+    Resources,
     Allow,
     Deny,
     Era,
@@ -86,6 +90,8 @@ const CARDAN: &[(&str, Field)] = &[
     ("start_timeout", F::Start(Unit::Any)),
     ("call_timeout", F::Call(Unit::Any)),
     ("tools", F::Tools),
+    ("prompts", F::Prompts),
+    ("resources", F::Resources),
     ("era", F::Era),
     ("revision", F::Revision),
     ("dialect", F::Dialect),

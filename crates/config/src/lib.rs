@@ -23,6 +23,7 @@ pub mod problem;
 pub mod read;
 pub mod reconnect;
 pub mod resolve;
+pub mod rules;
 mod run;
 pub mod server;
 pub mod show;

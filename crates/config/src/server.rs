@@ -8,6 +8,7 @@ use cardan_proto::era::Revision;
 use cardan_proto::session::config::EraChoice;
 
 use crate::reconnect::Reconnect;
+use crate::rules::Rules;
 use crate::text::{Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node};
@@ -23,8 +24,12 @@ pub struct Server {
     pub enabled: bool,
     /// What is said about calls and upkeep.
     pub settings: Settings,
-    /// Which of its tools are offered.
-    pub tools: Tools,
+    /// Which of its tools are offered, and how.
+    pub tools: Rules,
+    /// The same for prompts.
+    pub prompts: Rules,
+    /// The same for resources and templates.
+    pub resources: Rules,
     /// How the process is locked in, as it was written.
     pub isolation: Option<Node>,
     /// What tools say that has no meaning here, kept for writing it back.
@@ -150,15 +155,6 @@ impl EnvPolicy {
         [("inherit", Self::Inherit), ("minimal", Self::Minimal), ("clean", Self::Clean)];
 }
 
-/// Which tools are offered. What is denied is never allowed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tools {
-    /// Only these, where there is a list.
-    pub allow: Option<Vec<String>>,
-    /// Not these.
-    pub deny: Vec<String>,
-}
-
 /// Where a server was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Provenance {
@@ -198,7 +194,9 @@ impl Server {
             way,
             enabled: true,
             settings: Settings::default(),
-            tools: Tools::default(),
+            tools: Rules::default(),
+            prompts: Rules::default(),
+            resources: Rules::default(),
             isolation: None,
             extra: Vec::new(),
             origin: Provenance::default(),
@@ -219,6 +217,8 @@ impl Server {
             ("enabled", self.enabled == other.enabled),
             ("settings", self.settings == other.settings),
             ("tools", self.tools == other.tools),
+            ("prompts", self.prompts == other.prompts),
+            ("resources", self.resources == other.resources),
             ("isolation", self.isolation == other.isolation),
             ("extra", sorted(&self.extra) == sorted(&other.extra)),
         ];

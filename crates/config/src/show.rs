@@ -6,6 +6,7 @@ use cardan_proto::secret::{REDACTED, Redactor, is_secret_name};
 
 use crate::load::Config;
 use crate::read;
+use crate::rules::Rules;
 use crate::server::{Launch, Provenance, Remote, Server, Way};
 use crate::text::Text;
 use crate::tool::Tool;
@@ -35,12 +36,9 @@ pub fn server(server: &Server, config: &Config) -> Node {
         Way::Unix(text) | Way::Pipe(text) | Way::Tcp(text) => out.push(Entry::new("address", careful(text))),
     }
     settings(server, config, &mut out);
-    if let Some(allow) = &server.tools.allow {
-        out.push(Entry::new("allowed_tools", Node::texts(allow.clone())));
-    }
-    if !server.tools.deny.is_empty() {
-        out.push(Entry::new("denied_tools", Node::texts(server.tools.deny.clone())));
-    }
+    offered("tools", &server.tools, &mut out);
+    offered("prompts", &server.prompts, &mut out);
+    offered("resources", &server.resources, &mut out);
     for (tool, entries) in &server.extra {
         let keys = entries.iter().map(|entry| entry.key.clone());
         out.push(Entry::new(format!("kept_for_{}", tool.id()), Node::texts(keys)));
@@ -167,6 +165,34 @@ fn reached(remote: &Remote, out: &mut Vec<Entry>) {
     if let Some(ca) = &remote.ca {
         out.push(Entry::new("ca", careful(ca)));
     }
+}
+
+/// What is offered, under which names and with which words.
+fn offered(what: &str, rules: &Rules, out: &mut Vec<Entry>) {
+    for entry in rules.entries() {
+        let said = match entry.key.as_str() {
+            "allow" => "allowed",
+            "deny" => "denied",
+            "rename" => "renamed",
+            _ => "described",
+        };
+        out.push(Entry::new(format!("{said}_{what}"), harmless(entry.node)));
+    }
+}
+
+/// Texts are shown unless they look like secrets.
+fn harmless(mut node: Node) -> Node {
+    match &mut node.value {
+        Value::Text(text) => *text = plain(text),
+        Value::List(items) => *items = items.drain(..).map(harmless).collect(),
+        Value::Table(entries) => {
+            for entry in entries {
+                entry.node = harmless(std::mem::replace(&mut entry.node, Node::new(Value::Null)));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    node
 }
 
 /// Settings as our own file would say them, and which of them are not the server's own.

@@ -7,6 +7,7 @@ use crate::keys::{self, Field, Unit};
 use crate::problem::Scene;
 use crate::read::{DIALECTS, ERAS, read_entry};
 use crate::reconnect::{CALLS, Reconnect, Slot};
+use crate::rules::Rules;
 use crate::server::{EnvPolicy, Launch, Remote, Server, Sessions, Way};
 use crate::text::{Grammar, Part, Text};
 use crate::tool::Tool;
@@ -48,7 +49,7 @@ pub(crate) fn write_for(server: &Server, tool: Tool, layout: Layout) -> Result<W
     }
     pen.switch(server.enabled);
     pen.settings(server);
-    pen.tools(server);
+    pen.rules(server);
     pen.kept(server);
     let entry = Entry::new(&server.name, Node::new(Value::Table(pen.entries)));
     let mut lost = pen.lost;
@@ -370,15 +371,19 @@ impl Pen {
         }
     }
 
-    fn tools(&mut self, server: &Server) {
-        let tools = &server.tools;
+    fn rules(&mut self, server: &Server) {
+        let Server { tools, prompts, resources, .. } = server;
+        let kinds = [
+            (Field::Tools, "tools", tools),
+            (Field::Prompts, "prompts", prompts),
+            (Field::Resources, "resources", resources),
+        ];
         if self.tool == Tool::Cardan {
-            let allow = tools.allow.iter().map(|names| Entry::new("allow", Node::texts(names.clone())));
-            let deny = Some(&tools.deny).filter(|names| !names.is_empty());
-            let deny = deny.map(|names| Entry::new("deny", Node::texts(names.clone())));
-            let lists: Vec<Entry> = allow.chain(deny).collect();
-            if !lists.is_empty() {
-                self.put(Field::Tools, Node::new(Value::Table(lists)));
+            for (field, _, rules) in kinds {
+                let said = rules.entries();
+                if !said.is_empty() {
+                    self.put(field, Node::new(Value::Table(said)));
+                }
             }
             return;
         }
@@ -387,6 +392,17 @@ impl Pen {
         }
         if !tools.deny.is_empty() {
             self.say(Field::Deny, "the list of denied tools", Node::texts(tools.deny.clone()));
+        }
+        // No tool has words for the rest.
+        let hidden = |rules: &Rules| rules.allow.is_some() || !rules.deny.is_empty();
+        for (_, what, _) in kinds.iter().filter(|(field, _, rules)| *field != Field::Tools && hidden(rules)) {
+            self.lost.push(format!("which {what} are offered"));
+        }
+        for (_, what, _) in kinds.iter().filter(|(_, _, rules)| !rules.rename.is_empty()) {
+            self.lost.push(format!("the new names of {what}"));
+        }
+        for (_, what, _) in kinds.iter().filter(|(_, _, rules)| !rules.describe.is_empty()) {
+            self.lost.push(format!("the descriptions of {what}"));
         }
     }
 

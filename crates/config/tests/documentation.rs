@@ -76,25 +76,31 @@ fn every_key_is_documented() {
     for key in keys.split(", ") {
         assert!(PAGE.contains(&format!("`{key}`")), "{key} is not documented");
     }
-    for key in reconnect_keys() {
+    let rules = keys_of("tools");
+    for (table, key) in keys_of("reconnect")
+        .iter()
+        .map(|key| ("reconnect", key))
+        .chain(rules.iter().map(|key| ("tools", key)))
+    {
         let documented = |line: &str| {
             line.starts_with("| `") && line.split('|').nth(1).unwrap().contains(&format!("`{key}`"))
         };
-        assert!(PAGE.lines().any(documented), "reconnect.{key} is not documented");
+        assert!(PAGE.lines().any(documented), "{table}.{key} is not documented");
     }
     let rows =
         PAGE.lines().filter_map(|line| line.strip_prefix("| `")).filter(|row| row.matches('|').count() == 3);
     for row in rows.take_while(|row| !row.starts_with("${")) {
         for key in row.split('|').next().unwrap().split(',').map(|key| key.trim().trim_matches('`')) {
-            assert!(keys.split(", ").any(|known| known == key), "{key} does not exist");
+            let exists = keys.split(", ").any(|known| known == key) || rules.iter().any(|known| known == key);
+            assert!(exists, "{key} does not exist");
         }
     }
 }
 
 /// As a slip in the table tells them.
-fn reconnect_keys() -> Vec<String> {
-    let text = "[servers.a.reconnect]\nno_such_key = 1\n";
-    let file = File::parse(Path::new("cardan.toml"), text, None).unwrap();
+fn keys_of(table: &str) -> Vec<String> {
+    let text = format!("[servers.a.{table}]\nno_such_key = 1\n");
+    let file = File::parse(Path::new("cardan.toml"), &text, None).unwrap();
     let next = file.problems[0].next.clone().unwrap();
     let keys = next.strip_prefix("accepted: ").unwrap().replace(" or ", ", ");
     keys.split(", ").map(str::to_owned).collect()

@@ -207,6 +207,54 @@ fn unknown_keys_are_errors_in_our_file_only() {
     told(".mcp.json", r#"{"mcpServers": {"a": {"command": "x", "comand": 1}}}"#, &[]);
 }
 
+/// A slip in a rule says where it is and what is accepted, and its server is not used until it is right.
+#[test]
+fn slips_in_rules_are_told() {
+    let accepted = "accepted: allow, deny, rename or describe";
+    let name = "this is no name; accepted: 1 to 128 letters, digits, `_`, `-` or `.`";
+    for (rules, told_of) in [
+        ("tools = { hide = ['x'] }", format!("3:11: server `a`: `hide`: there is no such key; {accepted}")),
+        (
+            "prompts = { renam = {} }",
+            format!("3:13: server `a`: `renam`: there is no such key; did you mean `rename`? {accepted}"),
+        ),
+        ("resources = ['x']", "3:13: server `a`: `resources`: a table is expected, not a list".to_owned()),
+        (
+            "prompts = { deny = 'x' }",
+            "3:20: server `a`: `deny`: a list of texts is expected, not text".to_owned(),
+        ),
+        (
+            "tools = { rename = ['x'] }",
+            "3:20: server `a`: `rename`: a table is expected, not a list".to_owned(),
+        ),
+        (
+            "tools = { rename = { x = 1 } }",
+            "3:26: server `a`: `x`: text is expected, not a number".to_owned(),
+        ),
+        ("tools = { rename = { x = 'a b' } }", format!("3:26: server `a`: `x`: {name}")),
+        ("tools = { rename = { x = '' } }", format!("3:26: server `a`: `x`: {name}")),
+        (
+            "prompts = { rename = { x = ' ' } }",
+            "3:28: server `a`: `x`: this is no name; accepted: any text but none".to_owned(),
+        ),
+        (
+            "tools = { rename = { x = 'z', y = 'z' } }",
+            "3:35: server `a`: `y`: `x` gets the same name; give each a name of its own".to_owned(),
+        ),
+        (
+            "tools = { describe = { x = ['y'] } }",
+            "3:28: server `a`: `x`: text is expected, not a list".to_owned(),
+        ),
+    ] {
+        told(
+            "cardan.toml",
+            &format!("[servers.a]\ncommand = 'x'\n{rules}\n"),
+            &[&format!("cardan.toml:{told_of}")],
+        );
+    }
+    told("cardan.toml", "[servers.a]\ncommand = 'x'\nresources.rename = { 'a:1' = 'z', 'a:2' = 'z' }\n", &[]);
+}
+
 #[test]
 fn one_wrong_server_leaves_the_others_usable() {
     let text = r#"{"mcpServers": {"a": {"type": "x"}, "b": {"command": "y"}, "b": {"command": "z"}}}"#;

@@ -96,6 +96,9 @@ fn what_a_tool_cannot_say_is_named() {
     let lost = write(find("everything"), Tool::ClaudeCode).unwrap().lost;
     assert!(lost.contains(&"dev of VS Code".to_owned()) && lost.contains(&"era".to_owned()), "{lost:?}");
     assert!(lost.contains(&"env file".to_owned()), "{lost:?}");
+    for rules in ["which prompts are offered", "the new names of tools", "the descriptions of prompts"] {
+        assert!(lost.contains(&rules.to_owned()), "{rules}: {lost:?}");
+    }
 }
 
 /// S0-10, S0-11: `type` in all its spellings or none; `sse` is a transport of its own.
@@ -170,7 +173,7 @@ fn peculiarities_mean_what_their_tool_means() {
     let ours = load("cardan/cardan.toml");
     assert_eq!(ours.imports, [Tool::ClaudeCode, Tool::Cursor]);
     assert!(ours.table("gateway").is_some() && ours.table("policy").is_some());
-    assert_eq!(ours.position(&ours.table("gateway").unwrap().span).0, 61);
+    assert_eq!(ours.position(&ours.table("gateway").unwrap().span).0, 63);
 }
 
 /// S1-48: an entry with a kind of transport, a command or an `endpoint`, and a time for each request is understood, and goes

@@ -6,7 +6,8 @@ use cardan_client::Connector;
 use cardan_config::gateway;
 use cardan_config::reconnect::Reconnect;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
-use cardan_config::server::{EnvPolicy, Server, Sessions, Settings, Tools, Way};
+use cardan_config::rules;
+use cardan_config::server::{EnvPolicy, Server, Sessions, Settings, Way};
 use cardan_config::{Config, Search};
 use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
@@ -117,7 +118,7 @@ pub fn spec(
         call_timeout: silence(settings),
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
         isolation: isolation(settings),
-        rules: rules(&server.tools),
+        rules: rule_set(server),
         secrets,
         credentials,
     }
@@ -203,11 +204,21 @@ fn reached_by(settings: Settings) -> Settings {
     Settings { lazy: None, idle_stop: None, concurrency: None, reconnect: Reconnect::default(), ..settings }
 }
 
-fn rules(tools: &Tools) -> RuleSet {
+/// What is shown of a server, and under which names, as its configuration says.
+#[must_use]
+pub fn rule_set(server: &Server) -> RuleSet {
     let patterns = |names: &Vec<String>| names.iter().map(|name| Pattern::new(name)).collect();
-    let tools =
-        Rules { allow: tools.allow.as_ref().map(patterns), deny: patterns(&tools.deny), ..Rules::default() };
-    RuleSet { tools, ..RuleSet::default() }
+    let rules = |said: &rules::Rules| Rules {
+        allow: said.allow.as_ref().map(patterns),
+        deny: patterns(&said.deny),
+        rename: said.rename.clone(),
+        describe: said.describe.clone(),
+    };
+    RuleSet {
+        tools: rules(&server.tools),
+        prompts: rules(&server.prompts),
+        resources: rules(&server.resources),
+    }
 }
 
 #[cfg(test)]

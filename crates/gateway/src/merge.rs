@@ -3,7 +3,7 @@
 //! A pure function of the servers in their configured order, so the same servers always give the same names in the
 //! same order, whichever of them was ready first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use cardan_proto::jsonrpc::splice::{Edit, splice};
@@ -115,7 +115,9 @@ impl Collision {
     }
 
     fn next(&self) -> &'static str {
-        if self.kind.is_named() {
+        if self.winner == self.loser && self.kind.is_named() {
+            "not shown; rename one of them"
+        } else if self.kind.is_named() {
             "not shown; let names be prefixed"
         } else {
             "not shown; its server served alone has it"
@@ -178,10 +180,15 @@ impl Merged {
         let mut merged = Self::default();
         for kind in Kind::ALL {
             for (at, source) in sources.iter().enumerate() {
-                for entry in &source.catalog.list(kind).entries {
-                    if source.rules.of(kind).show(entry.key()) {
-                        merged.add(kind, at, sources, entry, naming);
-                    }
+                let rules = source.rules.of(kind);
+                let shown = || source.catalog.list(kind).entries.iter().filter(|one| rules.show(one.key()));
+                let given: HashSet<&str> =
+                    shown().filter_map(|one| rules.rename.get(one.key())).map(String::as_str).collect();
+                for entry in shown() {
+                    // A name that was given is taken from whatever the server may call so.
+                    let own = kind.is_named() && !rules.rename.contains_key(entry.key());
+                    let place = if own && given.contains(entry.key()) { Place::Given } else { Place::Open };
+                    merged.add(kind, at, sources, entry, naming, place);
                 }
             }
         }
@@ -214,7 +221,15 @@ impl Merged {
         left
     }
 
-    fn add(&mut self, kind: Kind, at: usize, sources: &[Source<'_>], entry: &Entry, naming: &Naming) {
+    fn add(
+        &mut self,
+        kind: Kind,
+        at: usize,
+        sources: &[Source<'_>],
+        entry: &Entry,
+        naming: &Naming,
+        place: Place,
+    ) {
         let source = &sources[at];
         let rules = source.rules.of(kind);
         // An address is what others refer to: it stays as it is.
@@ -223,7 +238,11 @@ impl Merged {
             Naming::Prefix(separator) if kind.is_named() => Naming::full(separator, source.server, plain),
             _ => plain.into(),
         };
-        let key = match self.find(kind, &wanted).map(|taken| taken.route.source) {
+        let taken = match place {
+            Place::Open => self.find(kind, &wanted).map(|taken| taken.route.source),
+            Place::Given => Some(at),
+        };
+        let key = match taken {
             None => wanted,
             Some(winner) => {
                 let now = match naming {
@@ -251,10 +270,23 @@ impl Merged {
     }
 }
 
+/// Whether a name may be free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Open,
+    /// The rules give it to something else of the same server.
+    Given,
+}
+
 /// What the server tells of an entry, with our name and description in place of its own. Nothing: it is nested
 /// deeper than any frame may be, so it cannot have come in one.
 fn dressed(kind: Kind, entry: &Entry, key: &str, rules: &Rules) -> Option<Raw> {
-    let name = (kind.is_named() && key != entry.key()).then(|| quoted(key));
+    let name = match kind.is_named() {
+        true => Some(key).filter(|key| *key != entry.key()),
+        // What is at an address can be called something else for people.
+        false => rules.rename.get(entry.key()).map(String::as_str),
+    };
+    let name = name.map(quoted);
     let description = rules.describe.get(entry.key()).map(|text| quoted(text));
     let mut edits = Vec::new();
     edits.extend(name.as_ref().map(|name| Edit::Set("name", name.as_bytes())));

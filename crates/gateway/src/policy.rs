@@ -60,6 +60,13 @@ impl Gate {
         Self { rules: rules.filter(|rules| *rules != RuleSet::default()).collect() }
     }
 
+    /// May it be seen and used, though it is not called what its server calls it? A name that is denied stays denied,
+    /// so that no new one is a way around the policy.
+    #[must_use]
+    pub fn allows_renamed(&self, kind: Kind, name: &str, own: &str) -> bool {
+        self.allows(kind, name) && !self.rules.iter().any(|rules| rules.of(kind).denies(own))
+    }
+
     /// May it be seen and used? By the name that rules are about.
     #[must_use]
     pub fn allows(&self, kind: Kind, name: &str) -> bool {
@@ -125,6 +132,22 @@ mod tests {
             assert!(policy.gate(None).allows(kind, "file:///etc/passwd"));
         }
         assert!(policy.gate(Some("ada")).allows(Kind::Prompts, "anything"));
+    }
+
+    /// T15: what is denied is denied under a new name too; what is allowed is allowed by the name that is shown.
+    #[test]
+    fn t15_a_new_name_is_no_way_around() {
+        let policy = policy(&["[policy.'*']\ntools = { allow = ['a__*'], deny = ['a__delete'] }\n"]);
+        let may = |name, own| policy.gate(None).allows_renamed(Kind::Tools, name, own);
+        assert_eq!(
+            [
+                may("a__keep", "a__delete"),
+                may("a__delete", "a__keep"),
+                may("a__x", "b__x"),
+                may("b__x", "a__x")
+            ],
+            [false, false, true, false]
+        );
     }
 
     #[test]

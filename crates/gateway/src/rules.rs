@@ -44,7 +44,7 @@ pub struct Rules {
     pub allow: Option<Vec<Pattern>>,
     /// Not these, whatever else is said.
     pub deny: Vec<Pattern>,
-    /// Under another name.
+    /// Under another name, and no more under its own. A resource stays where it is: its address is what others refer to.
     pub rename: BTreeMap<String, String>,
     /// With another description.
     pub describe: BTreeMap<String, String>,
@@ -55,7 +55,13 @@ impl Rules {
     #[must_use]
     pub fn show(&self, name: &str) -> bool {
         let listed = self.allow.as_ref().is_none_or(|allow| allow.iter().any(|pattern| pattern.fits(name)));
-        listed && !self.deny.iter().any(|pattern| pattern.fits(name))
+        listed && !self.denies(name)
+    }
+
+    /// Is it among those that are not shown, whatever else is said?
+    #[must_use]
+    pub fn denies(&self, name: &str) -> bool {
+        self.deny.iter().any(|pattern| pattern.fits(name))
     }
 
     /// What it is called in place of `name`.

@@ -10,10 +10,12 @@ use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options, Sites};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{self, Front};
+use cardan_gateway::rules::{RuleSet, Rules};
 use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::service::Host as _;
 use cardan_server::{Server, schemars, serde};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,13 +50,17 @@ async fn upstream() -> SocketAddr {
 }
 
 async fn gateway() -> (SocketAddr, Front) {
+    gateway_with(RuleSet::default()).await
+}
+
+async fn gateway_with(rules: RuleSet) -> (SocketAddr, Front) {
     let upstream = upstream().await;
     let http =
         Http::new(&format!("http://{upstream}/mcp")).unwrap().kind(Kind::Auto).limits(&Limits::DEFAULT);
     let way = way(move || std::future::ready(http.clone().link()));
     let making = Making { connector: Client::builder("gateway", "1"), way, policy: Policy::REMOTE };
-    let fleet =
-        Fleet::start(vec![Spec::new("my weather", "http", "digest", making)], fleet::Options::default());
+    let spec = Spec { rules, ..Spec::new("my weather", "http", "digest", making) };
+    let fleet = Fleet::start(vec![spec], fleet::Options::default());
     let front = Front::start(fleet, front::Options::default());
     let (listener, address) = listener().await;
     let alone = front.clone();
@@ -123,6 +129,28 @@ async fn headers_of_renamed_tools_are_checked() {
         let (status, answer) = post(address, name, header, &call).await;
         assert_eq!(status, 400, "{answer}");
     }
+    front.end("done").await;
+}
+
+/// INT-12: the same for a tool that the configuration calls otherwise, with all servers and alone.
+#[tokio::test]
+async fn headers_of_tools_with_new_names_are_checked_and_made() {
+    let rename = [("forecast".to_owned(), "look.out".to_owned())].into();
+    let rules = RuleSet { tools: Rules { rename, ..Rules::default() }, ..RuleSet::default() };
+    let (address, front) = gateway_with(rules).await;
+    for (path, name) in [("/mcp", "my_weather__look.out"), ("/servers/my%20weather/mcp", "look.out")] {
+        for era in [EraChoice::Modern, EraChoice::Legacy] {
+            let client = connect(&format!("http://{address}{path}"), era).await;
+            let tools: Vec<_> =
+                client.all_tools().await.unwrap().iter().map(|one| one.name.clone()).collect();
+            assert_eq!(tools, [name], "{era:?}");
+            let result = client.call_tool(name, &json!({"region": "süd"})).unwrap().await.unwrap();
+            assert_eq!(result.content[0].as_text(), Some("rain in süd"), "{era:?}");
+        }
+    }
+    assert!(
+        front.mirrors("my_weather__look.out").is_some() && front.mirrors("my_weather__forecast").is_none()
+    );
     front.end("done").await;
 }
 

@@ -109,6 +109,80 @@ fn rules_hide_rename_and_describe() {
     assert_eq!(names(&merged, Kind::Resources), ["a:1"], "rules are about their own kind");
 }
 
+fn renaming(pairs: &[(&str, &str)]) -> Rules {
+    let rename = pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect();
+    Rules { rename, ..Rules::default() }
+}
+
+/// A name that rules give is not the server's to take, whatever it calls so and in whichever order; names may be exchanged.
+#[test]
+fn a_given_name_is_taken_from_its_server() {
+    for (tools, rules, naming, shown, told_of) in [
+        (
+            r#"[{"name":"get"},{"name":"put"}]"#,
+            [("put", "get")],
+            Naming::Never,
+            vec![("get", "put")],
+            "not shown; rename one of them",
+        ),
+        (
+            r#"[{"name":"put"},{"name":"get"}]"#,
+            [("put", "get")],
+            Naming::Never,
+            vec![("get", "put")],
+            "not shown; rename one of them",
+        ),
+        (
+            r#"[{"name":"get"},{"name":"put"}]"#,
+            [("put", "get")],
+            Naming::Priority("-".into()),
+            vec![("one-get", "get"), ("get", "put")],
+            "called `one-get`",
+        ),
+    ] {
+        let catalog = catalog(tools, "[]");
+        let rules = RuleSet { tools: renaming(&rules), ..RuleSet::default() };
+        let merged = Merged::of(&[Source { server: "one", catalog: &catalog, rules: &rules }], &naming);
+        let list: Vec<_> = merged.list(Kind::Tools).iter().map(|one| (&*one.key, &*one.route.key)).collect();
+        assert_eq!(list, shown, "{tools} {naming:?}");
+        assert_eq!(told(&merged), [format!("`get` of one is in the way of that of one, so it is {told_of}")]);
+    }
+    let catalog = catalog(r#"[{"name":"get"},{"name":"put"}]"#, "[]");
+    let rules = RuleSet { tools: renaming(&[("put", "get"), ("get", "put")]), ..RuleSet::default() };
+    let merged = Merged::of(&[Source { server: "one", catalog: &catalog, rules: &rules }], &Naming::Never);
+    assert_eq!(&*merged.find(Kind::Tools, "get").unwrap().route.key, "put");
+    assert_eq!(&*merged.find(Kind::Tools, "put").unwrap().route.key, "get");
+    assert_eq!(merged.collisions, []);
+}
+
+/// Two servers may want one name only after renaming: the first has it.
+#[test]
+fn new_names_collide_as_others_do() {
+    let (one, two) = two();
+    let (first, second) =
+        (RuleSet::default(), RuleSet { tools: renaming(&[("put", "add")]), ..RuleSet::default() });
+    let sources = [
+        Source { server: "one", catalog: &one, rules: &first },
+        Source { server: "two", catalog: &two, rules: &second },
+    ];
+    let merged = Merged::of(&sources, &Naming::Priority("-".into()));
+    assert_eq!(names(&merged, Kind::Tools), ["add", "get", "two-get", "two-add"]);
+    assert!(
+        told(&merged)
+            .contains(&"`add` of two is in the way of that of one, so it is called `two-add`".to_owned())
+    );
+}
+
+/// A resource is called otherwise for people, and stays where it is.
+#[test]
+fn a_renamed_resource_keeps_its_address() {
+    let (one, _) = two();
+    let rules = RuleSet { resources: renaming(&[("a:1", "A")]), ..RuleSet::default() };
+    let merged = Merged::of(&[Source { server: "one", catalog: &one, rules: &rules }], &Naming::Never);
+    assert_eq!(merged.find(Kind::Resources, "a:1").unwrap().raw.as_str(), r#"{"uri":"a:1","name":"A"}"#);
+    assert_eq!(merged.find(Kind::Resources, "A"), None);
+}
+
 /// Many collisions are told in a line for each two servers and each kind of thing.
 #[test]
 fn collisions_are_told_together() {

@@ -2,6 +2,7 @@
 
 mod fields;
 mod reconnect;
+mod rules;
 mod server;
 
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use cardan_proto::session::config::EraChoice;
 
-use super::{fields, unknown_key};
+use super::{fields, rules, unknown_key};
 use crate::keys::{self, Field};
 use crate::problem::{Problem, Scene, choice};
 use crate::server::{Launch, Remote, Server, Way};
@@ -151,7 +151,9 @@ impl<'a> Draft<'a> {
             Field::Disabled => self.server.enabled = !fields::bool(scene, key, node)?,
             Field::Allow => self.server.tools.allow = Some(fields::words(scene, key, node)?),
             Field::Deny => self.server.tools.deny = fields::words(scene, key, node)?,
-            Field::Tools => self.tools(member)?,
+            Field::Tools => self.server.tools = rules::read(scene, field, member)?,
+            Field::Prompts => self.server.prompts = rules::read(scene, field, member)?,
+            Field::Resources => self.server.resources = rules::read(scene, field, member)?,
             Field::Isolation => self.server.isolation = Some(node.clone()),
             Field::Extra => self.extra(member)?,
             // OpenCode's second version has several times here.
@@ -182,19 +184,6 @@ impl<'a> Draft<'a> {
             }
             _ => text,
         }
-    }
-
-    fn tools(&mut self, member: &Entry) -> Result<(), Problem> {
-        fields::map(self.scene, &member.key, &member.node)?;
-        for list in member.node.entries() {
-            let words = || fields::words(self.scene, &list.key, &list.node);
-            match list.key.as_str() {
-                "allow" => self.server.tools.allow = Some(words()?),
-                "deny" => self.server.tools.deny = words()?,
-                _ => return Err(unknown_key(self.scene, list, ["allow", "deny"])),
-            }
-        }
-        Ok(())
     }
 
     fn extra(&mut self, member: &Entry) -> Result<(), Problem> {

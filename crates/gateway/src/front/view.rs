@@ -137,9 +137,11 @@ impl View {
     pub(super) fn behind(&self, gate: &Arc<Gate>, separator: &str) -> Self {
         let allowed = |kind: Kind, shown: &Shown| {
             let known = &self.known[shown.route.source];
-            let plain = known.rules.of(kind).name(&shown.route.key);
+            let full = |name: &str| Naming::full(separator, known.upstream.name(), name);
+            let (own, plain) = (&*shown.route.key, known.rules.of(kind).name(&shown.route.key));
             match kind.is_named() {
-                true => gate.allows(kind, &Naming::full(separator, known.upstream.name(), plain)),
+                true if own == plain => gate.allows(kind, &full(own)),
+                true => gate.allows_renamed(kind, &full(plain), &full(own)),
                 false => gate.allows(kind, &shown.key),
             }
         };

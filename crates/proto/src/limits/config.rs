@@ -22,6 +22,9 @@ pub const BACKUPS: usize = 10_000;
 /// A name for which a similar one is looked for. A longer one is like nothing: comparing takes the square of it.
 pub const NAME_CHARS: usize = 128;
 
+/// The new name of a tool: what the specification recommends. Longer ones are refused by the interfaces of some models.
+pub const TOOL_NAME_CHARS: usize = 128;
+
 /// Attempts, new links and repetitions that a file may ask for. More would be a crash loop by another name, and new links
 /// are remembered one by one.
 pub const RECONNECT_COUNT: u32 = 1000;
