@@ -35,4 +35,5 @@ pub mod reach;
 pub mod relay;
 pub mod reload;
 pub mod rules;
+pub mod templates;
 pub mod trace;

@@ -5,12 +5,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::model::raw::Raw;
 
 use crate::catalog::{Catalog, Entry, Kind};
 use crate::rules::{RuleSet, Rules};
+use crate::templates::Templates;
 
 /// How names of several servers are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +171,8 @@ impl fmt::Display for Collision {
 pub struct Merged {
     lists: [Vec<Shown>; 4],
     routes: [HashMap<Box<str>, usize>; 4],
+    /// Of each source, hidden or not.
+    templates: Arc<[Templates]>,
     /// Names that two servers wanted.
     pub collisions: Vec<Collision>,
 }
@@ -177,11 +181,13 @@ impl Merged {
     /// Merges the catalogs of `sources`, which come in their configured order.
     #[must_use]
     pub fn of(sources: &[Source<'_>], naming: &Naming) -> Self {
-        let mut merged = Self::default();
+        let templates: Arc<[_]> = sources.iter().map(|source| Templates::of(source.catalog)).collect();
+        let mut merged = Self { templates: Arc::clone(&templates), ..Self::default() };
         for kind in Kind::ALL {
             for (at, source) in sources.iter().enumerate() {
-                let rules = source.rules.of(kind);
-                let shown = || source.catalog.list(kind).entries.iter().filter(|one| rules.show(one.key()));
+                let (rules, templates) = (source.rules.of(kind), &templates[at]);
+                let entries = &source.catalog.list(kind).entries;
+                let shown = || entries.iter().filter(|one| source.rules.show(kind, one.key(), templates));
                 let given: HashSet<&str> =
                     shown().filter_map(|one| rules.rename.get(one.key())).map(String::as_str).collect();
                 for entry in shown() {
@@ -207,10 +213,16 @@ impl Merged {
         self.routes[kind as usize].get(key).map(|at| &self.lists[kind as usize][*at])
     }
 
+    /// The templates of a source, by its place, hidden or not.
+    pub(crate) fn templates(&self, source: usize) -> &Templates {
+        &self.templates[source]
+    }
+
     /// The same without what is not to be kept. All names stay what they are: none that is hidden becomes free for others.
     #[must_use]
     pub(crate) fn only(&self, keep: impl Fn(Kind, &Shown) -> bool) -> Self {
-        let mut left = Self { collisions: self.collisions.clone(), ..Self::default() };
+        let (collisions, templates) = (self.collisions.clone(), Arc::clone(&self.templates));
+        let mut left = Self { collisions, templates, ..Self::default() };
         for kind in Kind::ALL {
             let (list, routes) = (&mut left.lists[kind as usize], &mut left.routes[kind as usize]);
             for shown in self.list(kind).iter().filter(|shown| keep(kind, shown)) {

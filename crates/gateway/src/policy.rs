@@ -10,6 +10,7 @@ use cardan_config::policy::{Access, EVERYONE, Names};
 
 use crate::catalog::Kind;
 use crate::rules::{Pattern, RuleSet, Rules};
+use crate::templates::Templates;
 
 /// Who may see and use what.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,6 +66,12 @@ impl Gate {
     #[must_use]
     pub fn allows_renamed(&self, kind: Kind, name: &str, own: &str) -> bool {
         self.allows(kind, name) && !self.rules.iter().any(|rules| rules.of(kind).denies(own))
+    }
+
+    /// May what is at an address be seen and read? Its server's templates decide too.
+    #[must_use]
+    pub fn allows_at(&self, uri: &str, templates: &Templates) -> bool {
+        self.rules.iter().all(|rules| rules.resources.show_at(uri, templates))
     }
 
     /// May it be seen and used? By the name that rules are about.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::catalog::Kind;
+use crate::templates::{Makes, Templates};
 
 /// A name, or part of one: `*` stands for anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +55,27 @@ impl Rules {
     /// Is what the server calls so shown? The same answer decides whether it can be called.
     #[must_use]
     pub fn show(&self, name: &str) -> bool {
-        let listed = self.allow.as_ref().is_none_or(|allow| allow.iter().any(|pattern| pattern.fits(name)));
-        listed && !self.denies(name)
+        self.lists(name) && !self.denies(name)
+    }
+
+    /// Is what is at an address shown? The same answer decides whether it can be read. What a denied template makes is denied,
+    /// and what an allowed one makes is allowed, whether it is listed or not.
+    #[must_use]
+    pub fn show_at(&self, uri: &str, templates: &Templates) -> bool {
+        if self.allow.is_none() && self.deny.is_empty() {
+            return true;
+        }
+        if self.denies(uri) || templates.making(uri).any(|(template, _)| self.denies(template)) {
+            return false;
+        }
+        let surely = |(template, makes)| (makes == Makes::Surely).then_some(template);
+        let listed = |name: &str| self.lists(name);
+        listed(uri) || templates.making(uri).filter_map(surely).any(listed)
+    }
+
+    /// Is it among those that are shown, unless they are denied?
+    fn lists(&self, name: &str) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.iter().any(|pattern| pattern.fits(name)))
     }
 
     /// Is it among those that are not shown, whatever else is said?
@@ -92,12 +112,27 @@ impl RuleSet {
             Kind::Resources | Kind::Templates => &self.resources,
         }
     }
+
+    /// Is what the server calls so shown? Of an address its templates decide too.
+    #[must_use]
+    pub fn show(&self, kind: Kind, key: &str, templates: &Templates) -> bool {
+        match kind {
+            Kind::Resources => self.resources.show_at(key, templates),
+            _ => self.of(kind).show(key),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+    use cardan_proto::era::Revision;
     use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalog::{Catalog, List};
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -135,6 +170,38 @@ mod tests {
                 }
             }
             prop_assert_eq!(Pattern::new(&pattern).fits(&name), fits(pattern.as_bytes(), name.as_bytes()));
+        }
+    }
+
+    fn templates(texts: &[&str]) -> Templates {
+        let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
+        let entry = |text: &&str| serde_json::from_value(json!({"uriTemplate": text, "name": "x"})).unwrap();
+        catalog.templates = List { entries: texts.iter().map(entry).collect(), ..List::default() };
+        Templates::of(&catalog)
+    }
+
+    /// T15: an address is gated by the templates that make it, for lists and for reading alike.
+    #[test]
+    fn t15_an_address_is_gated_by_its_templates() {
+        let templates = templates(&["a://t/{key}", "a://s/{+path}", "no { template"]);
+        let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
+        let rows: [(Option<&[&str]>, &[&str], &str, bool); 12] = [
+            (None, &[], "a://t/x", true),
+            (None, &["a://t/{key}"], "a://t/x", false),
+            (None, &["a://t/{key}"], "a://t/x/y", true),
+            (None, &["*{+path}"], "a://s/x/y", false),
+            (None, &["a://s/{+path}"], "a://s/../t", false),
+            (None, &["a://t/x"], "a://t/y", true),
+            (Some(&["a://t/{key}"]), &[], "a://t/x", true),
+            (Some(&["a://t/{key}"]), &["a://t/x"], "a://t/x", false),
+            (Some(&["a://t/{key}"]), &[], "a://s/x", false),
+            (Some(&["a://s/{+path}"]), &[], "a://s/../t", false),
+            (Some(&["a://t/x"]), &[], "a://t/x", true),
+            (Some(&["a://t/x"]), &["a://t/{key}"], "a://t/x", false),
+        ];
+        for (allow, deny, uri, shown) in rows {
+            let rules = Rules { allow: allow.map(patterns), deny: patterns(deny), ..Rules::default() };
+            assert_eq!(rules.show_at(uri, &templates), shown, "{allow:?} {deny:?} {uri}");
         }
     }
 

@@ -9,16 +9,19 @@ mod relaying;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cardan_client::{CallError, Client};
 use cardan_config::File;
 use cardan_gateway::audit::Audit;
-use cardan_gateway::fleet::{self, Fleet};
+use cardan_gateway::configured::rule_set;
+use cardan_gateway::fleet::{self, Fleet, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::policy::Policy;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
-use cardan_proto::session::event::{Change, Interest};
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{CallOptions, Change, Interest};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host as _;
@@ -55,6 +58,17 @@ async fn on_behalf(front: &Front, who: &str, era: Era) -> Client {
 
 async fn tools(client: &Client) -> Vec<String> {
     client.all_tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect()
+}
+
+/// Does its server tell when something changes?
+async fn is_followed(client: &Client, uri: &str, era: Era) -> bool {
+    if era == Era::Legacy {
+        let params = Some(Bytes::from(json!({ "uri": uri }).to_string()));
+        let subscribed = client.raw(Method::ResourcesSubscribe, params, CallOptions::default());
+        return soon("an answer", subscribed).await.is_ok();
+    }
+    let mut listen = client.listen(Interest { uris: vec![uri.into()], ..Interest::default() });
+    soon("an answer", listen.ready()).await.is_ok_and(|interest| !interest.uris.is_empty())
 }
 
 fn refused<T: std::fmt::Debug>(called: Result<T, CallError>) -> Fault {
@@ -112,6 +126,48 @@ async fn t15_prompts_and_resources_are_gated_alike() {
         assert_eq!(json!(client.read("one://t/open").await.unwrap())["contents"][0]["text"], "one open");
     }
     front.end("done").await;
+}
+
+/// T15: what a hidden template makes cannot be read or followed by its address, whoever hides it, listed or not, with all
+/// servers and alone; what an allowed one makes can.
+#[tokio::test]
+async fn t15_a_hidden_template_makes_nothing_readable() {
+    let deny = "resources = { deny = ['one://t/{key}'] }\n";
+    let allow = "resources = { allow = ['one://a', 'two://t/{key}'] }\n";
+    for (rules, uri, readable) in [
+        (deny, "one://t/x", false),
+        (deny, "one://t/..", false),
+        (deny, "one://a", true),
+        (deny, "two://t/x", true),
+        (allow, "one://t/x", false),
+        (allow, "two://t/x", true),
+        (allow, "two://a", false),
+    ] {
+        let by_rules = |name| {
+            let file = format!("[servers.a]\ncommand = 'x'\n{rules}");
+            let file = File::parse(Path::new("cardan.toml"), &file, None).unwrap();
+            Spec {
+                rules: rule_set(&file.servers[0]),
+                ..spec(name, &server(name, Era::Modern, &Stage::default())).0
+            }
+        };
+        let ruled = fronting::front(vec![by_rules("one"), by_rules("two")]);
+        let gated = two();
+        gated.protect(policy(&format!("[policy.'*']\n{rules}")));
+        for front in [ruled, gated] {
+            let alone = front.alone(&uri[..3]).unwrap();
+            for era in ERAS {
+                let (all, one) = (on_behalf(&front, "ada", era).await, on_behalf(&alone, "ada", era).await);
+                for client in [&all, &one] {
+                    let read = client.read(uri).await;
+                    assert_eq!(read.is_ok(), readable, "{rules} {uri} {era:?} {read:?}");
+                }
+                // Among all servers another one may have it.
+                assert_eq!(is_followed(&one, uri, era).await, readable, "{rules} {uri} {era:?}");
+            }
+            front.end("done").await;
+        }
+    }
 }
 
 /// A name that is hidden from someone is free for nobody else, and whoever may use less than before is told.

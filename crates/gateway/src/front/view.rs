@@ -142,7 +142,10 @@ impl View {
             match kind.is_named() {
                 true if own == plain => gate.allows(kind, &full(own)),
                 true => gate.allows_renamed(kind, &full(plain), &full(own)),
-                false => gate.allows(kind, &shown.key),
+                false if kind == Kind::Resources => {
+                    gate.allows_at(own, self.merged.templates(shown.route.source))
+                }
+                false => gate.allows(kind, own),
             }
         };
         let merged = self.merged.only(allowed);
@@ -206,8 +209,10 @@ impl View {
                 Purpose::Listen => resources.is_some_and(|cap| cap.subscribe),
             }
         };
-        let allowed = self.gate.allows(Kind::Resources, uri);
-        let shown = |at: &usize| allowed && self.known[*at].rules.of(Kind::Resources).show(uri);
+        let shown = |at: &usize| {
+            let (rules, templates) = (&self.known[*at].rules, self.merged.templates(*at));
+            self.gate.allows_at(uri, templates) && rules.show(Kind::Resources, uri, templates)
+        };
         let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
         let said = |at| (at, Likely::Said);
         let places: Vec<(usize, Likely)> = match listed {
