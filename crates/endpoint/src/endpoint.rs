@@ -115,7 +115,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallib
 impl<H: Host> Endpoint<H> {
     /// An endpoint for `host`.
     pub fn new(host: H, options: Options) -> Self {
-        let config = Arc::clone(host.config(None));
+        let config = host.config(None);
         let legacy = match config.revisions.newest(Era::Legacy) {
             Some(_) => options.legacy,
             None => LegacyServing::Off,
@@ -164,7 +164,8 @@ impl<H: Host> Endpoint<H> {
     /// Closes: no new session, stream or call is taken, what runs is finished, within the limit's time; what is not is
     /// answered as lost. Whoever serves the endpoint by another listener than ours calls it at the end.
     pub async fn close(&self, reason: &'static str) {
-        let limits = &self.0.host.config(None).limits;
+        let config = self.0.host.config(None);
+        let limits = &config.limits;
         self.shut(reason);
         self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout).await;
     }
@@ -237,7 +238,8 @@ where
         }
         Err(refusal) => return Answer::on(parts.headers).refusal(refusal),
     };
-    let limits = &shared.host.config(None).limits;
+    let config = shared.host.config(None);
+    let limits = &config.limits;
     let body = match read_body(body, limits).await {
         Ok(body) => body,
         Err(unread) => {
@@ -308,9 +310,9 @@ fn modern<H: Host>(
     if shared.doorway.door() == Door::Closing {
         return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
     }
-    if let Err(refusal) = agreed(call, &headers, shared) {
+    if let Err(refusal) = agreed(call, &headers, principal, shared) {
         let id = Some(call.id.clone());
-        let unsupported = |requested: &str| unsupported(requested, shared.host.config(None));
+        let unsupported = |requested: &str| unsupported(requested, &shared.host.config(None));
         return Posting::Answered(Answer::on(headers).disagreement(id, &refusal, unsupported));
     }
     if call.method == Method::SubscriptionsListen && !accepts.event_stream {
@@ -336,7 +338,7 @@ fn undecided<H: Host>(
     };
     let fault = match why {
         Undecided::LegacyOff => {
-            let named = unsupported("", config);
+            let named = unsupported("", &config);
             Fault { message: why.to_string().into(), ..named }
         }
         Undecided::Unmarked => Fault::new(why.code(), why.to_string()),

@@ -221,7 +221,8 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     if shared.doorway.door() == Door::Closing {
         return Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING);
     }
-    let limits = &shared.host.config(None).limits;
+    let config = shared.host.config(None);
+    let limits = &config.limits;
     let named = single_text(&X_CLIENT_ID, &parts.headers);
     if !named.is_ok_and(|name| name.is_none_or(is_name)) {
         let why = "header x-client-id must be one name of letters, digits, dots, dashes and underscores";
@@ -248,7 +249,7 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     write_event(&mut opening, Some("endpoint"), None, None, format!("{messages}?{QUERY}{name}").as_bytes());
     let link = StreamLink { inlet, waiting: VecDeque::new(), bytes: 0, put: 0 };
     let service = shared.host.service(principal.as_ref());
-    let (driver, peer) = Driver::new(link, service, Arc::clone(shared.host.config(principal.as_ref())));
+    let (driver, peer) = Driver::new(link, service, shared.host.config(principal.as_ref()));
     shared.host.joined(peer, principal.as_ref());
     Answer::on(parts.headers).lane(Stream {
         driver: Box::new(driver),
@@ -285,7 +286,8 @@ where
         return answer
             .bad(StatusCode::NOT_FOUND, "no such stream, open one first and post to the address it names");
     };
-    let limits = &shared.host.config(None).limits;
+    let config = shared.host.config(None);
+    let limits = &config.limits;
     match read_body(body, limits).await.map(|body| inlet.put(body, limits.calls_inbound)) {
         Ok(true) => {
             let mut response = answer.status(StatusCode::ACCEPTED);

@@ -88,7 +88,7 @@ impl<S: Service> Hub<S> {
     pub(crate) fn new<H: Host<Service = S>>(host: &H, principal: Option<Arc<str>>) -> (Arc<Self>, Peer) {
         let config = host.config(principal.as_ref());
         let lanes = Lanes::new(&config.limits);
-        let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(config));
+        let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(&config));
         let now = Instant::now();
         let hub = Arc::new_cyclic(|hub: &Weak<Self>| Self {
             inner: Mutex::new(Inner { driver, phase: Phase::Running, used: now, told: Told::No }),

@@ -218,6 +218,7 @@ impl<'a> Marks<'a> {
 pub(crate) fn agreed<H: Host>(
     call: &Call,
     headers: &HeaderMap,
+    principal: Option<&Arc<str>>,
     shared: &Shared<H>,
 ) -> Result<(), agree::Refusal> {
     let params = &call.params;
@@ -244,14 +245,14 @@ pub(crate) fn agreed<H: Host>(
         meta,
         params: mirrored.as_deref().zip(arguments.as_ref()),
     };
-    let revisions = shared.host.config(None).revisions;
+    let config = shared.host.config(principal);
     let serves = |date: &str| match Revision::parse(date) {
-        Some(revision) if revision.era() == Era::Modern && revisions.has(revision) => Offered::Yes,
+        Some(revision) if revision.era() == Era::Modern && config.revisions.has(revision) => Offered::Yes,
         _ => Offered::No,
     };
     let offers = |method: &Method| {
         let known = version.as_deref().and_then(Revision::parse).is_some_and(|revision| revision.has(method));
-        if known && shared.host.config(None).server_caps().lacks(method).is_none() {
+        if known && config.server_caps().lacks(method).is_none() {
             Offered::Yes
         } else {
             Offered::No

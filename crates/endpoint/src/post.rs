@@ -158,8 +158,8 @@ impl<S: Service> Exchange<S> {
     ) -> Self {
         let listens = matches!(&decoded, Decoded::One(Ok(Envelope::Call(call)), _) if call.method == Method::SubscriptionsListen);
         let config = host.config(principal);
-        let (driver, peer) = Driver::new(PostLink::new(decoded), service, Arc::clone(config));
         let pulse = Pulse::new(config.limits.keep_alive_interval);
+        let (driver, peer) = Driver::new(PostLink::new(decoded), service, config);
         let peer = match listens {
             true => {
                 host.joined(peer, principal);

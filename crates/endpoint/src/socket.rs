@@ -88,7 +88,7 @@ async fn run<H: Host>(upgraded: OnUpgrade, endpoint: Weak<Shared<H>>, principal:
     // A client that breaks off here concerns nobody else.
     let Ok(stream) = upgraded.await else { return };
     let Some(shared) = endpoint.upgrade() else { return };
-    let config = Arc::clone(shared.host.config(principal.as_ref()));
+    let config = shared.host.config(principal.as_ref());
     let link = WsLink::server(TokioIo::new(stream), &config.limits);
     let (driver, peer) = Driver::new(link, shared.host.service(principal.as_ref()), config);
     shared.host.joined(peer.clone(), principal.as_ref());

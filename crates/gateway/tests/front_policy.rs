@@ -49,7 +49,7 @@ fn two() -> Front {
 async fn on_behalf(front: &Front, who: &str, era: Era) -> Client {
     let (ours, theirs) = memory::pair(&Limits::DEFAULT);
     let principal: Arc<str> = who.into();
-    let config = Arc::clone(front.config(Some(&principal)));
+    let config = front.config(Some(&principal));
     let (driver, peer) = Driver::new(theirs, front.service(Some(&principal)), config);
     front.joined(peer, Some(&principal));
     tokio::spawn(driver);

@@ -263,7 +263,7 @@ async fn connect_as(relay: &Relay, principal: &str) -> Client {
     let (ours, theirs) = memory::pair(&Limits::DEFAULT);
     let principal: Arc<str> = principal.into();
     let service = relay.service(Some(&principal));
-    let (driver, _) = Driver::new(theirs, service, Arc::clone(relay.config(Some(&principal))));
+    let (driver, _) = Driver::new(theirs, service, relay.config(Some(&principal)));
     tokio::spawn(driver);
     answering("nobody").era(EraChoice::Modern).connect_link(ours).await.unwrap()
 }

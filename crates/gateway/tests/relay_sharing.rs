@@ -50,7 +50,7 @@ async fn stage(server: Era, isolation: Isolation) -> (Relay, Dialled) {
 async fn connect_as(relay: &Relay, era: Era, principal: Option<&str>) -> Client {
     let (ours, theirs) = memory::pair(&Limits::DEFAULT);
     let principal: Option<Arc<str>> = principal.map(Into::into);
-    let config = Arc::clone(relay.config(principal.as_ref()));
+    let config = relay.config(principal.as_ref());
     let (driver, _) = Driver::new(theirs, relay.service(principal.as_ref()), config);
     tokio::spawn(driver);
     plain().era(choice(era)).connect_link(ours).await.unwrap()

@@ -58,7 +58,7 @@ pub trait Host: Send + Sync + 'static {
     type Service: Service;
 
     /// How its sessions with one principal are set up; nothing: with whoever it may be.
-    fn config(&self, principal: Option<&Arc<str>>) -> &Arc<Config>;
+    fn config(&self, principal: Option<&Arc<str>>) -> Arc<Config>;
 
     /// Its side towards one principal: one for every link that lasts. Modern calls over HTTP, which know nothing of
     /// each other, may share one.

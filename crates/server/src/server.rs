@@ -117,7 +117,7 @@ impl Server {
     /// it. Tasks of those without a principal are found by whoever knows their names, and not listed.
     pub async fn serve_as<L: Link + Unpin>(&self, link: L, principal: Option<Arc<str>>) -> Cause {
         let (service, config) = (self.service(principal.as_ref()), self.config(principal.as_ref()));
-        let (driver, peer) = Driver::new(link, service, Arc::clone(config));
+        let (driver, peer) = Driver::new(link, service, config);
         self.joined(peer, principal.as_ref());
         driver.await
     }
@@ -304,8 +304,8 @@ impl Server {
 impl Host for Server {
     type Service = Router;
 
-    fn config(&self, principal: Option<&Arc<str>>) -> &Arc<Config> {
-        if principal.is_some() { &self.0.config } else { &self.0.anonymous }
+    fn config(&self, principal: Option<&Arc<str>>) -> Arc<Config> {
+        Arc::clone(if principal.is_some() { &self.0.config } else { &self.0.anonymous })
     }
 
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Router> {

@@ -53,8 +53,8 @@ use self::relays::{GRACE, Relays};
 use self::view::{Known, Scope, View};
 use crate::audit::Audit;
 use crate::catalog::Kind;
-use crate::editions::Editions;
 use crate::fleet::{Fleet, Upstream, lock};
+use crate::latest::Latest;
 use crate::merge::{Collision, Naming};
 use crate::meter::{Allowances, Meter};
 use crate::pin::Pins;
@@ -142,7 +142,7 @@ struct Inner {
     scope: Scope,
     view: Mutex<Arc<View>>,
     gated: Gated,
-    configs: Editions<Arc<Config>>,
+    config: Latest<Config>,
     changes: broadcast::Sender<Change>,
     links: Mutex<Vec<Peer>>,
     /// The legacy clients.
@@ -181,13 +181,13 @@ impl Front {
 
     fn of(house: Arc<House>, scope: Scope) -> Self {
         let view = View::default();
-        let config = Arc::new(greeting::config(&scope, &view, &house.options.limits));
+        let config = greeting::config(&scope, &view, &house.options.limits);
         let inner = Arc::new(Inner {
             house,
             scope,
             view: Mutex::new(Arc::new(view)),
             gated: Gated::default(),
-            configs: Editions::new(config),
+            config: Latest::new(config),
             changes: broadcast::Sender::new(CHANGES),
             links: Mutex::default(),
             stations: Mutex::default(),
@@ -275,7 +275,7 @@ impl Front {
 
     /// Serves one link to its end, and tells why it ended.
     pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
-        let (driver, peer) = Driver::new(link, self.service(None), Arc::clone(self.config(None)));
+        let (driver, peer) = Driver::new(link, self.service(None), self.config(None));
         self.joined(peer, None);
         driver.await
     }
@@ -291,8 +291,8 @@ impl Front {
 impl Host for Front {
     type Service = Desk;
 
-    fn config(&self, _principal: Option<&Arc<str>>) -> &Arc<Config> {
-        self.0.configs.newest()
+    fn config(&self, _principal: Option<&Arc<str>>) -> Arc<Config> {
+        self.0.config.get()
     }
 
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Desk> {
@@ -333,12 +333,12 @@ impl Inner {
         let next = Arc::new(View::of(known, naming));
         let changes = next.changes_since(&view);
         let config = greeting::config(&self.scope, &next, &self.house.options.limits);
-        let before = self.configs.newest();
+        let before = self.config.get();
         if config.capabilities != before.capabilities
             || config.instructions != before.instructions
             || config.identity != before.identity
         {
-            self.configs.add(Arc::new(config));
+            self.config.put(config);
         }
         *view = Arc::clone(&next);
         // Still under the lock, so that changes are told in their order. Nobody listening is fine.

@@ -69,11 +69,11 @@ impl Guest {
         if let Some(identity) = identity.and_then(|raw| serde_json::from_slice(raw).ok()) {
             making.connector = making.connector.named(identity);
         }
-        let (caps, limits) = (core.config().server_caps(), &core.options.limits);
+        let (config, limits) = (core.config(), &core.options.limits);
         let guest = Arc::new_cyclic(|guest: &Weak<Self>| {
             let hears: Weak<dyn Hears> = guest.clone();
             let line = Line::open(&making, capabilities, hears);
-            let interest = announced(caps);
+            let interest = announced(config.server_caps());
             let wants = Wants::new(interest.clone(), limits.listen_uris);
             if interest != Interest::default() {
                 wants.begin(follow(line.managed.listen(interest), peer.clone(), lists.clone()));

@@ -64,10 +64,10 @@ use self::rounds::Rounds;
 pub(crate) use self::running::Held;
 pub use self::side::Side;
 pub(crate) use self::who::Who;
-use crate::editions::Editions;
 use crate::fleet::Making;
 use crate::fleet::lock;
 use crate::trace::Tracer;
+use crate::latest::Latest;
 
 /// How a relay is run.
 #[derive(Debug, Clone)]
@@ -157,7 +157,7 @@ pub struct Relay(Arc<Core>);
 /// What all links share.
 pub(crate) struct Core {
     making: Making,
-    met: Editions<Met>,
+    met: Latest<Met>,
     who: Who,
     names: Names,
     pool: Arc<Pool>,
@@ -190,11 +190,11 @@ impl Met {
 
 impl Core {
     fn era(&self) -> Era {
-        self.met.newest().era
+        self.met.get().era
     }
 
-    fn config(&self) -> &Arc<Config> {
-        &self.met.newest().config
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.met.get().config)
     }
 
     /// The lines by which someone's calls go.
@@ -217,9 +217,9 @@ impl Core {
 
     /// The upstream was met again. Sessions to come are told what it says now.
     fn meet(&self, settled: &Settled) {
-        let met = self.met.newest();
+        let met = self.met.get();
         if met.era != settled.revision.era() || met.greeting != settled.greeting {
-            self.met.add(Met::of(settled, &self.options.limits));
+            self.met.put(Met::of(settled, &self.options.limits));
         }
     }
 }
@@ -270,7 +270,7 @@ impl Relay {
         let first = met.unwrap_or_else(|| pool.first());
         let core = Arc::new(Core {
             making,
-            met: Editions::new(Met::of(settled, &options.limits)),
+            met: Latest::new(Met::of(settled, &options.limits)),
             who: Who::server(options.name.as_deref(), options.secrets.clone()),
             names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
@@ -299,7 +299,7 @@ impl Relay {
 
     /// Serves one link to its end, and tells why it ended.
     pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
-        let (driver, peer) = Driver::new(link, self.service(None), Arc::clone(self.config(None)));
+        let (driver, peer) = Driver::new(link, self.service(None), self.config(None));
         self.joined(peer, None);
         driver.await
     }
@@ -325,7 +325,7 @@ impl Relay {
 impl Host for Relay {
     type Service = Side;
 
-    fn config(&self, _principal: Option<&Arc<str>>) -> &Arc<Config> {
+    fn config(&self, _principal: Option<&Arc<str>>) -> Arc<Config> {
         self.0.config()
     }
 
