@@ -2,6 +2,7 @@
 
 use cardan_client::{CallError, Caller, Page};
 use cardan_proto::era::Revision;
+use cardan_proto::era::caps::ServerCaps;
 use cardan_proto::method::Method;
 use cardan_proto::model::raw::Raw;
 use cardan_proto::model::{Cursor, ServerCapabilities};
@@ -49,6 +50,15 @@ impl Kind {
             Self::Tools => capabilities.tools.is_some(),
             Self::Prompts => capabilities.prompts.is_some(),
             Self::Resources | Self::Templates => capabilities.resources.is_some(),
+        }
+    }
+
+    /// The same, of what was read once.
+    pub(crate) fn is_within(self, caps: &ServerCaps) -> bool {
+        match self {
+            Self::Tools => caps.tools.is_some(),
+            Self::Prompts => caps.prompts.is_some(),
+            Self::Resources | Self::Templates => caps.resources.is_some(),
         }
     }
 

@@ -80,6 +80,12 @@ impl Gate {
         self.rules.iter().all(|rules| rules.of(kind).show(name))
     }
 
+    /// May nothing of a kind ever be seen, whatever there may be?
+    #[must_use]
+    pub fn allows_nothing(&self, kind: Kind) -> bool {
+        self.rules.iter().any(|rules| rules.of(kind).show_nothing())
+    }
+
     /// Is everything allowed?
     #[must_use]
     pub fn is_open(&self) -> bool {

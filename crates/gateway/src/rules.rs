@@ -16,6 +16,11 @@ impl Pattern {
         Self(text.into())
     }
 
+    /// Does every name fit?
+    fn fits_all(&self) -> bool {
+        !self.0.is_empty() && self.0.bytes().all(|byte| byte == b'*')
+    }
+
     /// Does the name fit?
     #[must_use]
     pub fn fits(&self, name: &str) -> bool {
@@ -76,6 +81,12 @@ impl Rules {
     /// Is it among those that are shown, unless they are denied?
     fn lists(&self, name: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.iter().any(|pattern| pattern.fits(name)))
+    }
+
+    /// Is nothing ever shown, whatever there may be?
+    #[must_use]
+    pub fn show_nothing(&self) -> bool {
+        self.allow.as_ref().is_some_and(Vec::is_empty) || self.deny.iter().any(Pattern::fits_all)
     }
 
     /// Is it among those that are not shown, whatever else is said?
@@ -216,6 +227,12 @@ mod tests {
             ["get_a", "put", "put_b", "get_secret"].into_iter().filter(|name| rules.show(name)).collect();
         assert_eq!(shown, ["get_a", "put"]);
         assert!(Rules::default().show("anything"));
-        assert!(!Rules { allow: Some(Vec::new()), ..Rules::default() }.show("anything"));
+        let nothing = [
+            Rules { allow: Some(Vec::new()), ..Rules::default() },
+            Rules { deny: vec![Pattern::new("**")], ..Rules::default() },
+        ];
+        assert!(nothing.iter().all(|rules| !rules.show("anything") && rules.show_nothing()));
+        assert!(!rules.show_nothing() && !Rules::default().show_nothing());
+        assert!(!Rules { deny: vec![Pattern::new("")], ..Rules::default() }.show_nothing());
     }
 }

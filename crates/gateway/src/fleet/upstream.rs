@@ -283,6 +283,11 @@ impl Upstream {
         known || self.has_started()
     }
 
+    /// Has it yet to be tried, or to tell what it offers?
+    pub(crate) fn is_open(&self) -> bool {
+        self.spec.making.is_ok() && self.lock().progress == Progress::Open
+    }
+
     /// Has starting come to its end, whatever was known before?
     pub(super) fn has_started(&self) -> bool {
         let inner = self.lock();

@@ -175,9 +175,7 @@ impl Station {
     fn gated(&self, common: Arc<View>) -> Arc<View> {
         let of = self.own.view(Arc::clone(&common), self.front.house.options.pins.as_deref());
         let gates = if Arc::ptr_eq(&of, &common) { &self.front.gated } else { &self.gated };
-        let house = &self.front.house;
-        let (policy, naming) = (Arc::clone(&lock(&house.policy)), lock(&house.naming).clone());
-        gates.view(of, policy.gate(self.principal.as_deref()), naming.separator())
+        self.front.gated(of, gates, self.principal.as_deref())
     }
 
     /// Where a name leads.

@@ -7,32 +7,46 @@ use cardan_proto::limits::Limits;
 use cardan_proto::session::config::{Config, Interests, Role};
 use serde_json::{Value, json};
 
-use super::view::{Known, Scope, View};
+use super::view::{Known, Scope, Unknown, View};
+use crate::catalog::Kind;
 use crate::relay;
 
 /// The configuration of the sessions with clients.
 pub(super) fn config(scope: &Scope, view: &View, limits: &Limits) -> Config {
     match (scope, view.known.first()) {
-        (Scope::One(_), Some(known)) => alone(known, limits),
-        (Scope::One(name), None) => ours(name, None, &core(), limits),
+        (Scope::One(_), Some(known)) => alone(known, view, limits),
+        (Scope::One(name), None) => ours(name, None, &capabilities(view), limits),
         (Scope::All, _) => ours("cardan", instructions(view), &capabilities(view), limits),
     }
 }
 
-/// As the server told it itself. Its lists may change by our rules, whether it tells changes or not.
-fn alone(known: &Known, limits: &Limits) -> Config {
+/// The lists, as capabilities call them.
+const LISTS: [(&str, Kind); 3] =
+    [("tools", Kind::Tools), ("prompts", Kind::Prompts), ("resources", Kind::Resources)];
+
+/// As the server told it itself, without what is hidden. Its lists may change by our rules, whether it tells changes or not.
+fn alone(known: &Known, view: &View, limits: &Limits) -> Config {
     let greeting = known.catalog.greeting.as_ref().map(|raw| Bytes::copy_from_slice(raw.as_str().as_bytes()));
     let mut config = relay::config(&Settled { revision: known.catalog.revision, greeting }, limits);
     let mut capabilities = known.capabilities();
-    for list in ["tools", "prompts", "resources"] {
-        if let Some(list) = capabilities.get_mut(list).and_then(Value::as_object_mut) {
+    for (name, _) in LISTS {
+        if let Some(list) = capabilities.get_mut(name).and_then(Value::as_object_mut) {
             list.insert("listChanged".to_owned(), json!(true));
         }
     }
     if let Value::Object(members) = &capabilities {
-        let members: Vec<_> =
-            members.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
-        let edits: Vec<_> = members.iter().map(|(name, value)| Edit::Set(name, value.as_bytes())).collect();
+        let hidden = |name: &str| LISTS.iter().any(|(list, kind)| *list == name && !view.offers(*kind));
+        let members: Vec<_> = members
+            .iter()
+            .map(|(name, value)| (name.as_str(), (!hidden(name)).then(|| value.to_string())))
+            .collect();
+        let edits: Vec<_> = members
+            .iter()
+            .map(|(name, value)| match value {
+                Some(value) => Edit::Set(name, value.as_bytes()),
+                None => Edit::Drop(name),
+            })
+            .collect();
         config.capabilities = splice(&config.capabilities, &edits).unwrap_or(config.capabilities);
     }
     config
@@ -48,23 +62,29 @@ fn ours(name: &str, instructions: Option<String>, capabilities: &Value, limits: 
     config
 }
 
-/// What any server may have that there is or will be: the configuration may change while a client is here, and a client
-/// looks but once.
-fn core() -> Value {
-    json!({
-        "tools": { "listChanged": true },
-        "prompts": { "listChanged": true },
-        "resources": { "listChanged": true, "subscribe": true },
-        "completions": {},
-        "logging": {},
-    })
-}
-
-/// The same, and tasks where a server has them.
+/// What some server has, or may have of which nothing is known yet: a client looks but once. A list that is announced can
+/// grow, so one that comes late is told of as a change; of the rest only those that start just now may come to have it.
 fn capabilities(view: &View) -> Value {
     use cardan_proto::model::task::EXTENSION;
-    let mut all = core();
-    for known in &view.known {
+    let starting = view.unknown == Unknown::Starting;
+    let caps: Vec<_> = view.known.iter().map(Known::caps).collect();
+    let mut all = json!({});
+    for (name, _) in LISTS.into_iter().filter(|(_, kind)| view.offers(*kind)) {
+        all[name] = json!({ "listChanged": true });
+    }
+    if view.offers(Kind::Resources)
+        && (starting || caps.iter().any(|caps| caps.resources.is_some_and(|list| list.subscribe)))
+    {
+        all["resources"]["subscribe"] = json!(true);
+    }
+    let completable = view.offers(Kind::Prompts) || view.offers(Kind::Resources);
+    if completable && (starting || caps.iter().any(|caps| caps.completions)) {
+        all["completions"] = json!({});
+    }
+    if starting || caps.iter().any(|caps| caps.logging) {
+        all["logging"] = json!({});
+    }
+    for known in view.known.iter().filter(|_| view.offers(Kind::Tools)) {
         let theirs = known.capabilities();
         if let Some(tasks) = theirs.get("tasks") {
             join(&mut all, &json!({ "tasks": tasks }));

@@ -50,11 +50,10 @@ use self::gated::Gated;
 use self::refused::Refusals;
 pub use self::refused::Refused;
 use self::relays::{GRACE, Relays};
-use self::view::{Known, Scope, View};
+use self::view::{Known, Scope, Unknown, View};
 use crate::audit::Audit;
 use crate::catalog::Kind;
 use crate::fleet::{Fleet, Upstream, lock};
-use crate::latest::Latest;
 use crate::merge::{Collision, Naming};
 use crate::meter::{Allowances, Meter};
 use crate::pin::Pins;
@@ -142,7 +141,6 @@ struct Inner {
     scope: Scope,
     view: Mutex<Arc<View>>,
     gated: Gated,
-    config: Latest<Config>,
     changes: broadcast::Sender<Change>,
     links: Mutex<Vec<Peer>>,
     /// The legacy clients.
@@ -180,14 +178,11 @@ impl Front {
     }
 
     fn of(house: Arc<House>, scope: Scope) -> Self {
-        let view = View::default();
-        let config = greeting::config(&scope, &view, &house.options.limits);
         let inner = Arc::new(Inner {
             house,
             scope,
-            view: Mutex::new(Arc::new(view)),
+            view: Mutex::default(),
             gated: Gated::default(),
-            config: Latest::new(config),
             changes: broadcast::Sender::new(CHANGES),
             links: Mutex::default(),
             stations: Mutex::default(),
@@ -291,8 +286,10 @@ impl Front {
 impl Host for Front {
     type Service = Desk;
 
-    fn config(&self, _principal: Option<&Arc<str>>) -> Arc<Config> {
-        self.0.config.get()
+    fn config(&self, principal: Option<&Arc<str>>) -> Arc<Config> {
+        let (front, principal) = (&self.0, principal.map(|principal| &**principal));
+        let view = front.gated(front.current(), &front.gated, principal);
+        view.config(|view| greeting::config(&front.scope, view, &front.house.options.limits))
     }
 
     fn service(&self, principal: Option<&Arc<str>>) -> Arc<Desk> {
@@ -325,21 +322,16 @@ impl Inner {
     fn view(&self) -> Arc<View> {
         // Before looking, so that nobody who looked earlier puts what they saw over what is seen now.
         let mut view = lock(&self.view);
-        let known = Known::of(self.scope.upstreams(&self.house.fleet), self.house.options.pins.as_deref());
+        let upstreams = self.scope.upstreams(&self.house.fleet);
+        // Before the catalogs, so that one that comes in between is looked for again.
+        let unknown = Unknown::among(&upstreams);
+        let known = Known::of(upstreams, self.house.options.pins.as_deref());
         let naming = self.naming();
-        if view.is_of(&known, &naming) {
+        if view.is_of(&known, unknown, &naming) {
             return Arc::clone(&view);
         }
-        let next = Arc::new(View::of(known, naming));
+        let next = Arc::new(View::of(known, unknown, naming));
         let changes = next.changes_since(&view);
-        let config = greeting::config(&self.scope, &next, &self.house.options.limits);
-        let before = self.config.get();
-        if config.capabilities != before.capabilities
-            || config.instructions != before.instructions
-            || config.identity != before.identity
-        {
-            self.config.put(config);
-        }
         *view = Arc::clone(&next);
         // Still under the lock, so that changes are told in their order. Nobody listening is fine.
         for change in changes {
@@ -366,6 +358,12 @@ impl Inner {
     /// What was offered when someone looked last.
     fn current(&self) -> Arc<View> {
         Arc::clone(&lock(&self.view))
+    }
+
+    /// What the policy leaves of a view for a principal.
+    fn gated(&self, of: Arc<View>, gates: &Gated, principal: Option<&str>) -> Arc<View> {
+        let (policy, naming) = (Arc::clone(&lock(&self.house.policy)), lock(&self.house.naming).clone());
+        gates.view(of, policy.gate(principal), naming.separator())
     }
 
     fn stations(&self) -> Vec<Arc<Station>> {

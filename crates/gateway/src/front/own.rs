@@ -63,7 +63,7 @@ impl Own {
             known
         };
         let known = common.known.iter().map(own).collect();
-        let made = Arc::new(View::of(known, common.naming.clone().unwrap_or(Naming::Never)));
+        let made = Arc::new(View::of(known, common.unknown, common.naming.clone().unwrap_or(Naming::Never)));
         inner.made = Some((common, Arc::clone(&made)));
         made
     }

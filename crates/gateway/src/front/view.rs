@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use cardan_proto::era::caps::ServerCaps;
 use cardan_proto::http::param::Mirrors;
 use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Change;
 
 use crate::catalog::{Catalog, Kind};
@@ -30,6 +31,30 @@ impl Scope {
         match self {
             Self::All => fleet.upstreams(),
             Self::One(name) => fleet.upstream(name).into_iter().collect(),
+        }
+    }
+}
+
+/// Is there a server of which nothing is known?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Unknown {
+    /// None.
+    #[default]
+    Nobody,
+    /// One that does not tell, at least not now.
+    Silent,
+    /// One that may tell at any moment.
+    Starting,
+}
+
+impl Unknown {
+    /// Among these.
+    pub(super) fn among(upstreams: &[Arc<Upstream>]) -> Self {
+        let mut unknown = upstreams.iter().filter(|upstream| upstream.catalog().is_none()).peekable();
+        match unknown.peek().is_some() {
+            false => Self::Nobody,
+            true if unknown.any(|upstream| upstream.is_open()) => Self::Starting,
+            true => Self::Silent,
         }
     }
 }
@@ -73,7 +98,7 @@ impl Known {
         greeting.map(|greeting| greeting.capabilities).unwrap_or_default()
     }
 
-    fn caps(&self) -> ServerCaps {
+    pub(super) fn caps(&self) -> ServerCaps {
         ServerCaps::read(self.capabilities().to_string().as_bytes())
     }
 }
@@ -89,6 +114,7 @@ pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
     pub(super) naming: Option<Naming>,
+    pub(super) unknown: Unknown,
     /// Tools that have changed, and are held back.
     held: Vec<Shown>,
     /// What was left out, and would be if it were not listed.
@@ -97,6 +123,8 @@ pub(super) struct View {
     templates: Vec<(UriTemplate, usize)>,
     /// Of the tools that mirror something; made when it is first asked for.
     mirrors: OnceLock<HashMap<Box<str>, Arc<Mirrors>>>,
+    /// What those are told to whom it is shown; made when it is first asked for.
+    config: OnceLock<Arc<Config>>,
 }
 
 /// How likely it is that a server has what is at an address.
@@ -116,7 +144,7 @@ pub(super) enum Purpose {
 }
 
 impl View {
-    pub(super) fn of(known: Vec<Known>, naming: Naming) -> Self {
+    pub(super) fn of(known: Vec<Known>, unknown: Unknown, naming: Naming) -> Self {
         let sources: Vec<_> = known
             .iter()
             .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
@@ -125,12 +153,12 @@ impl View {
         let is_held =
             |kind, shown: &Shown| kind == Kind::Tools && known[shown.route.source].held.has(&shown.route.key);
         if known.iter().all(|known| known.held.is_empty()) {
-            return Self::made(known, merged, Vec::new(), Some(naming), Arc::default());
+            return Self::made(known, unknown, merged, Vec::new(), Some(naming), Arc::default());
         }
         let held =
             merged.list(Kind::Tools).iter().filter(|shown| is_held(Kind::Tools, shown)).cloned().collect();
         let merged = merged.only(|kind, shown| !is_held(kind, shown));
-        Self::made(known, merged, held, Some(naming), Arc::default())
+        Self::made(known, unknown, merged, held, Some(naming), Arc::default())
     }
 
     /// What is left of it behind a gate. Rules name tools with `separator` behind the server.
@@ -150,11 +178,12 @@ impl View {
         };
         let merged = self.merged.only(allowed);
         let held = self.held.iter().filter(|shown| allowed(Kind::Tools, shown)).cloned().collect();
-        Self::made(self.known.clone(), merged, held, self.naming.clone(), Arc::clone(gate))
+        Self::made(self.known.clone(), self.unknown, merged, held, self.naming.clone(), Arc::clone(gate))
     }
 
     fn made(
         known: Vec<Known>,
+        unknown: Unknown,
         merged: Merged,
         held: Vec<Shown>,
         naming: Option<Naming>,
@@ -162,12 +191,14 @@ impl View {
     ) -> Self {
         let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
         let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
-        Self { known, merged, held, naming, gate, templates, mirrors: OnceLock::new() }
+        let (mirrors, config) = (OnceLock::new(), OnceLock::new());
+        Self { known, merged, naming, unknown, held, gate, templates, mirrors, config }
     }
 
     /// Is it made of these, and under such names?
-    pub(super) fn is_of(&self, known: &[Known], naming: &Naming) -> bool {
+    pub(super) fn is_of(&self, known: &[Known], unknown: Unknown, naming: &Naming) -> bool {
         self.naming.as_ref() == Some(naming)
+            && self.unknown == unknown
             && self.known.len() == known.len()
             && self.known.iter().zip(known).all(|(ours, theirs)| ours.is(theirs))
     }
@@ -185,6 +216,30 @@ impl View {
             }
         }
         changes
+    }
+
+    /// What those are told to whom it is shown.
+    pub(super) fn config(&self, make: impl FnOnce(&Self) -> Config) -> Arc<Config> {
+        Arc::clone(self.config.get_or_init(|| Arc::new(make(self))))
+    }
+
+    /// May there be something of a kind? Not where every name that there is is hidden. Of addresses it is not known: some can
+    /// be read that no list has.
+    pub(super) fn offers(&self, kind: Kind) -> bool {
+        if self.gate.allows_nothing(kind) {
+            return false;
+        }
+        if self.unknown != Unknown::Nobody || self.known.is_empty() {
+            return true;
+        }
+        let has = |known: &&Known| !known.rules.of(kind).show_nothing() && kind.is_within(&known.caps());
+        let mut having = self.known.iter().filter(has).peekable();
+        if !kind.is_named() || having.peek().is_none() {
+            return having.peek().is_some();
+        }
+        let held = kind == Kind::Tools && !self.held.is_empty();
+        let shown = !self.merged.list(kind).is_empty() || held;
+        shown || having.all(|known| known.catalog.list(kind).entries.is_empty())
     }
 
     /// Where a name leads: the server, and what it is called there.
