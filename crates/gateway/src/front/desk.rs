@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::gated::Gated;
-use super::own::Own;
+use super::own::{Own, Turn};
 use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
@@ -191,12 +191,19 @@ impl Station {
 
     /// A list of a server is another, at least for this client.
     fn changed(self: Arc<Self>, upstream: Arc<Upstream>, change: &Change) {
-        let seat = lock(&self.seats).get(upstream.name()).cloned();
-        let Some(managed) = seat.and_then(|seat| seat.side.own()) else { return };
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.touched_by(change)).collect();
+        let kinds = Kind::ALL.into_iter().filter(|kind| kind.touched_by(change));
+        if self.own.touch(upstream.name(), kinds) == Turn::Others {
+            return;
+        }
         let station = Arc::downgrade(&self);
         self.own.fetch(async move {
-            for kind in kinds {
+            loop {
+                let Some(here) = station.upgrade() else { return };
+                let Some(kind) = here.own.next(upstream.name()) else { return };
+                let seat = lock(&here.seats).get(upstream.name()).cloned();
+                drop(here);
+                // One that has left, or shares its sessions, is offered what all are.
+                let Some(managed) = seat.and_then(|seat| seat.side.own()) else { continue };
                 // What does not come stays as it was; the next change brings it.
                 let Ok(list) = fetch(&managed, kind).await else { continue };
                 let Some(station) = station.upgrade() else { return };

@@ -4,7 +4,8 @@
 //! come to differ from what it offers to others: after a login, say. From then on the client sees what its own session
 //! offers.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
@@ -20,8 +21,19 @@ use crate::pin::Pins;
 #[derive(Default)]
 pub(super) struct Own {
     inner: Mutex<Inner>,
-    /// Lists that are being fetched.
+    /// By server, where lists are being fetched: those that are to be fetched next.
+    stale: Mutex<HashMap<Box<str>, BTreeSet<Kind>>>,
+    /// What is being fetched.
     fetching: Mutex<JoinSet<()>>,
+}
+
+/// Who fetches lists that are not what they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Whoever said so.
+    Ours,
+    /// Someone who is at it.
+    Others,
 }
 
 #[derive(Default)]
@@ -93,10 +105,57 @@ impl Own {
         }
     }
 
+    /// Lists of a server are not what they were. Who first says so fetches them; what is said meanwhile is fetched once more.
+    pub(super) fn touch(&self, server: &str, kinds: impl IntoIterator<Item = Kind>) -> Turn {
+        match lock(&self.stale).entry(server.into()) {
+            Entry::Occupied(mut stale) => {
+                stale.get_mut().extend(kinds);
+                Turn::Others
+            }
+            Entry::Vacant(stale) => {
+                stale.insert(kinds.into_iter().collect());
+                Turn::Ours
+            }
+        }
+    }
+
+    /// What is to be fetched next of a server, by whoever fetches; nothing: the next who says so fetches.
+    pub(super) fn next(&self, server: &str) -> Option<Kind> {
+        let mut stale = lock(&self.stale);
+        let next = stale.get_mut(server).and_then(BTreeSet::pop_first);
+        if next.is_none() {
+            stale.remove(server);
+        }
+        next
+    }
+
     /// Fetches something for as long as the client is here.
     pub(super) fn fetch(&self, fetching: impl Future<Output = ()> + Send + 'static) {
         let mut running = lock(&self.fetching);
         while running.try_join_next().is_some() {}
         running.spawn(fetching);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However often a change is told while a list is on its way, it is fetched once more.
+    #[test]
+    fn what_is_told_meanwhile_is_one_more() {
+        let own = Own::default();
+        assert_eq!(own.touch("a", [Kind::Tools]), Turn::Ours);
+        assert_eq!(own.next("a"), Some(Kind::Tools));
+        for _ in 0..50 {
+            assert_eq!(own.touch("a", [Kind::Tools]), Turn::Others);
+        }
+        assert_eq!(own.touch("b", [Kind::Prompts]), Turn::Ours, "another server's are fetched beside it");
+        assert_eq!([own.next("a"), own.next("a")], [Some(Kind::Tools), None]);
+        assert_eq!(own.touch("a", [Kind::Resources, Kind::Templates]), Turn::Ours);
+        assert_eq!(
+            [own.next("a"), own.next("a"), own.next("a")],
+            [Some(Kind::Resources), Some(Kind::Templates), None]
+        );
     }
 }
