@@ -69,6 +69,20 @@ impl Drop for Gateway {
     }
 }
 
+/// T15: a file of the user's that cannot be read stops the start, whatever other files have: it may say who is let in.
+#[test]
+fn t15_what_cannot_be_read_lets_nobody_in() {
+    let world = World::new("unread", "");
+    let user = world.0.file("home/.config/cardan/cardan.toml");
+    fs::create_dir_all(std::path::Path::new(&user).parent().unwrap()).unwrap();
+    fs::write(&user, "[policy.'*']\ntools = { deny = ['*'] }\n[[gateway.keys\n").unwrap();
+    fs::create_dir_all(world.0.file(".git")).unwrap();
+    let mut command = world.command(&["serve", "--all", "--stdio"]);
+    command.current_dir(world.0.file("")).env_remove("XDG_CONFIG_HOME").env_remove("CARDAN_CONFIG");
+    let ran = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    ran.exits(1).tells(&["cardan.toml:3:", "keys and policy must be known"]);
+}
+
 /// INT-5, T16: only a token makes anybody somebody. A header that names a principal does not, nor does a hash.
 #[test]
 fn int_5_only_tokens_open_the_gateway() {

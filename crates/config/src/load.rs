@@ -43,6 +43,8 @@ pub struct Config {
     pub shadowed: Vec<(Server, crate::server::Provenance)>,
     /// What is wrong.
     pub problems: Vec<Problem>,
+    /// What is wrong with files of our own that could not be read at all: whom they let in, and to what, is not known.
+    pub unread: Vec<Problem>,
     /// The files that were read, nearest first, and why.
     pub sources: Vec<Source>,
     /// What holds for all servers that do not say otherwise.
@@ -184,6 +186,9 @@ impl Config {
         let file = match File::read(path, tool) {
             Ok(file) => file,
             Err(problem) => {
+                if !matches!(reason, Reason::Imported { .. }) {
+                    self.unread.push(problem.clone());
+                }
                 self.problems.push(problem);
                 return None;
             }

@@ -78,6 +78,21 @@ fn the_nearest_file_wins_and_the_shadowed_are_remembered() {
     assert!(wrong.contains("server `e`: no server of this name is configured"), "{wrong}");
 }
 
+/// A file of our own that cannot be read is told apart from those of others: it may say who is let in.
+#[test]
+fn our_own_files_that_cannot_be_read_are_told_apart() {
+    let home = folder("unread");
+    let project = home.join("project");
+    put(&project.join(".git/HEAD"), "");
+    put(&project.join("cardan.toml"), "imports = [\"cursor\"]\n[servers.a]\ncommand = \"x\"\n");
+    put(&project.join(".cursor/mcp.json"), "{");
+    put(&home.join(".config/cardan/cardan.toml"), "[policy.'*'\n");
+    let config = Config::load(&search(&home, &project));
+    let unread: Vec<_> = config.unread.iter().map(|problem| problem.file.clone()).collect();
+    assert_eq!(unread, [home.join(".config/cardan/cardan.toml")]);
+    assert_eq!((config.problems.len(), config.servers.len()), (2, 1));
+}
+
 #[test]
 fn a_named_file_is_read_alone_whoevers_it_is() {
     let home = folder("named");

@@ -108,6 +108,24 @@ fn what_is_wrong_is_refused_and_the_old_stays_in_force() {
     assert_eq!(names(&config), ["a", "b"]);
 }
 
+/// T15: a file of the user's that cannot be read any more leaves keys and policy in force, as the rest.
+#[test]
+fn t15_a_broken_file_loosens_nothing() {
+    let scratch = Scratch::new("loosens");
+    fs::write(file(&scratch), "[servers.a]\ncommand = 'x'\n").unwrap();
+    let user = search(&scratch).user_file().unwrap();
+    fs::create_dir_all(user.parent().unwrap()).unwrap();
+    fs::write(&user, "[policy.'*']\ntools = { deny = ['*'] }\n[[gateway.keys]]\nname = 'ada'\nenv = 'ADA'\n")
+        .unwrap();
+    let mut follow = Follow::read(search(&scratch));
+    let keys = follow.config().gateway.keys.clone();
+    assert!(keys.is_some() && follow.config().policies.len() == 1 && follow.config().unread.is_empty());
+    fs::write(&user, "[policy.'*'\n").unwrap();
+    let Look::Refused(problems) = settled(&mut follow) else { panic!("taken over") };
+    assert_eq!(problems[0].file, user);
+    assert_eq!((follow.config().gateway.keys.clone(), follow.config().policies.len()), (keys, 1));
+}
+
 /// A file that is imported counts as soon as it is there, and as soon as it is imported.
 #[test]
 fn imported_files_are_followed_too() {

@@ -28,7 +28,7 @@ use cardan_transport::socket::Listener;
 use self::keys::Lock;
 use self::pins::{Approvals, pins};
 use self::told::Told;
-use super::config::{search, variable};
+use super::config::{failure, search, variable};
 use super::demo::{over_sockets, unserved};
 use super::greeting::{Served, Shown, greeting};
 use super::pipes;
@@ -96,6 +96,11 @@ impl Gateway {
         let log = args.log;
         let recipe = Recipe::new(search(args.config.clone())?).declaring();
         let follow = Follow::read(recipe.search.clone());
+        // Whom it lets in, and to what, is not known: so nobody comes in.
+        if let Some(problem) = follow.config().unread.first() {
+            let next = "mend it; what it says of keys and policy must be known before anything is served";
+            return Err(failure(problem).next(next));
+        }
         let drain_timeout = args.listening.grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
         let limits = Limits { drain_timeout, ..limits };
         let cache = CatalogCache::of_user(variable);
