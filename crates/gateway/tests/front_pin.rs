@@ -134,6 +134,10 @@ async fn t25_pins_are_for_their_owner_alone() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let dir = path.parent().unwrap();
     assert_eq!(std::fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700);
-    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 1);
+    let left: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left.len(), 2, "the tools, and what is held while they are written: {left:?}");
+    for file in left {
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
     front.end("done").await;
 }

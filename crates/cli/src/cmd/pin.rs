@@ -96,6 +96,9 @@ fn diff(server: &str, pinned: &Pinned, which: &Which) -> Vec<String> {
 
 fn approve(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure> {
     let mut lines = Vec::new();
+    let _hold = store.hold().map_err(|error| {
+        Failure::usage(format!("cannot be written: {error}")).next("try again when nobody else is at it")
+    })?;
     for (server, key, mut pinned) in kept(which, config, store)? {
         let approved = pinned.approve(which.tool.as_deref());
         if !approved.is_empty() {

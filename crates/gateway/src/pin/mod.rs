@@ -149,6 +149,8 @@ impl Pins {
     /// The tools that are not what they were, and what to tell of them. New ones are trusted and kept.
     fn compare(&self, server: &str, key: &str, catalog: &Catalog) -> (Held, BTreeSet<String>) {
         let mut lines = BTreeSet::new();
+        // Until what is read here is written: another process may be at it.
+        let held = self.store.hold();
         let mut pinned = match self.store.load(key) {
             Ok(pinned) => pinned.unwrap_or_else(|| Pinned::new(server)),
             // What was approved is not known, so nothing counts as approved.
@@ -174,7 +176,7 @@ impl Pins {
             ));
         }
         if pinned != before
-            && let Err(error) = self.store.save(key, &pinned)
+            && let Err(error) = held.and_then(|_hold| self.store.save(key, &pinned))
         {
             lines.insert(format!("the tools of {server} cannot be remembered: {error}"));
         }
@@ -190,9 +192,35 @@ impl fmt::Debug for Pins {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
     use cardan_proto::era::Revision;
+    use serde_json::json;
 
     use super::*;
+    use crate::catalog::List;
+
+    /// What several processes learn of one server at a time is all remembered.
+    #[test]
+    fn nothing_that_others_learn_is_lost() {
+        let dir = std::env::temp_dir().join(format!("cardan-pins-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let learn = |who: usize| {
+            // As many as there would be processes: they share the folder and nothing else.
+            let pins = Pins::new(PinStore::new(&dir), Mode::Warn, |line| panic!("{line}"));
+            for number in 0..20 {
+                let tool = json!({"name": format!("t{who}_{number}"), "inputSchema": {"type": "object"}});
+                let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
+                catalog.tools =
+                    List { entries: vec![serde_json::from_value(tool).unwrap()], ..List::default() };
+                pins.judge("a", "00ff", &Arc::new(catalog));
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|who| drop(scope.spawn(move || learn(who)))));
+        let kept = PinStore::new(&dir).load("00ff").unwrap().unwrap();
+        assert_eq!(kept.tools.len(), 80);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     /// Servers that are configured alike share what was approved. Each is judged once all the same: judging reads a
     /// file, and every call asks.

@@ -1,14 +1,15 @@
 //! Approved tools on disk, a file for each server, for its owner alone.
 //!
-//! A file is replaced whole, by renaming, so several processes may share the folder.
+//! A file is replaced whole, by renaming, so several processes may share the folder. Whoever changes one holds the folder from
+//! reading to writing, so that nobody's change is lost.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-use cardan_proto::limits::fleet::CATALOG_BYTES;
+use cardan_proto::limits::fleet::{CATALOG_BYTES, PIN_HOLD_POLL, PIN_HOLD_TIME};
 use serde::{Deserialize, Serialize};
 
 use super::tool::Pin;
@@ -71,6 +72,14 @@ impl Pinned {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp(u64, Option<SystemTime>, u64);
 
+/// Nobody else changes what is kept, while it lives.
+#[derive(Debug)]
+#[must_use = "it holds for as long as it lives"]
+pub struct Hold {
+    /// Closing it gives it back.
+    _file: fs::File,
+}
+
 /// Where approved tools are kept.
 #[derive(Debug, Clone)]
 pub struct PinStore {
@@ -87,6 +96,28 @@ impl PinStore {
     #[must_use]
     pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         cache::folder(variable, "pins").map(Self::new)
+    }
+
+    /// Keeps other processes from changing anything until it is dropped. Waits for them, not for long.
+    pub fn hold(&self) -> io::Result<Hold> {
+        cache::make_private(&self.dir)?;
+        let mut options = fs::OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.write(true).create(true).truncate(false).open(self.dir.join("lock"))?;
+        let until = Instant::now() + PIN_HOLD_TIME;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Hold { _file: file }),
+                Err(fs::TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(PIN_HOLD_POLL);
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    return Err(io::Error::other("another process has held the folder for too long"));
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
     /// What is kept of a server; nothing: it was never seen.
@@ -106,7 +137,7 @@ impl PinStore {
         }
     }
 
-    /// Keeps what is known of a server in place of what was there.
+    /// Keeps what is known of a server in place of what was there. Where that was read before, by whoever holds the folder.
     pub fn save(&self, key: &str, pinned: &Pinned) -> io::Result<()> {
         cache::replace(&self.dir, &self.path(key)?, &serde_json::to_vec(pinned)?)
     }

@@ -66,8 +66,8 @@ pub use self::side::Side;
 pub(crate) use self::who::Who;
 use crate::fleet::Making;
 use crate::fleet::lock;
-use crate::trace::Tracer;
 use crate::latest::Latest;
+use crate::trace::Tracer;
 
 /// How a relay is run.
 #[derive(Debug, Clone)]

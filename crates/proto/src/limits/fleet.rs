@@ -49,6 +49,13 @@ pub const TURNS: usize = 16;
 /// as not known: a few applications may share a connection, and each pages through one listing.
 pub const LISTINGS: usize = 4;
 
+/// A wait for another process that writes down approved tools. It takes milliseconds; one that takes longer is stuck, and nothing
+/// is remembered until it is gone.
+pub const PIN_HOLD_TIME: Duration = Duration::from_secs(2);
+
+/// Between two looks whether it is done.
+pub const PIN_HOLD_POLL: Duration = Duration::from_millis(2);
+
 const _: () = {
     assert!(LIST_WAIT_MIN.as_secs() <= LIST_WAIT_MAX.as_secs(), "waits grow");
     assert!(READINGS >= 2, "what a first reading names is looked at");
