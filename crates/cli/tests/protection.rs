@@ -145,7 +145,8 @@ fn t25_a_changed_tool_comes_back_when_it_is_approved() {
 
     // As if it had been another when it was first seen.
     let dir = world.0.file("home/.cache/cardan/pins");
-    let file = fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+    let mut files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.find(|file| file.extension().is_some_and(|end| end == "json")).unwrap();
     let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     kept["tools"]["echo"]["approved"]["told"]["description"] = "harmless".into();
     fs::write(&file, kept.to_string()).unwrap();

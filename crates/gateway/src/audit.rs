@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
@@ -138,6 +138,34 @@ impl Audit {
         }
     }
 }
+
+impl Audit {
+    /// The same, but waits no longer than this: for who is in a hurry. Tells whether all is written.
+    pub fn close_within(&self, limit: Duration) -> Written {
+        drop(lock(&self.lines).take());
+        let Some(writer) = lock(&self.writer).take() else { return Written::All };
+        let until = Instant::now() + limit;
+        while !writer.is_finished() {
+            if Instant::now() >= until {
+                return Written::Some;
+            }
+            std::thread::sleep(AUDIT_POLL);
+        }
+        Written::All
+    }
+}
+
+/// How much of what was to be written is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// All of it.
+    All,
+    /// What could be in the time.
+    Some,
+}
+
+/// Between two looks whether all is written.
+const AUDIT_POLL: Duration = Duration::from_millis(2);
 
 impl fmt::Debug for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -329,5 +357,24 @@ mod tests {
         assert_eq!((lines.len() - whole.len(), kept + lost), (1, 6), "{written}");
         assert!(lost >= 1 && kept >= 3, "{written}");
         assert_eq!(lock(&told).len(), 1, "{told:?}");
+    }
+
+    /// Who is in a hurry waits for what is in the queue, and not for a writer that is stuck.
+    #[test]
+    fn a_hurry_drops_nothing_that_can_be_written() {
+        for (stuck, all) in [(false, Written::All), (true, Written::Some)] {
+            let (leave, wait) = mpsc::channel();
+            let written = Arc::<Mutex<Vec<u8>>>::default();
+            let audit = Audit::to(Slow(wait, Arc::clone(&written)), 100, |_| {}).unwrap();
+            (0..50).for_each(|_| audit.put(&record()));
+            let leave = stuck.then_some(leave);
+            let limit = if stuck { Duration::from_millis(10) } else { Duration::from_secs(60) };
+            assert_eq!(audit.close_within(limit), all);
+            assert_eq!(
+                lock(&written).iter().filter(|byte| **byte == b'\n').count(),
+                if stuck { 0 } else { 50 }
+            );
+            drop(leave);
+        }
     }
 }

@@ -56,7 +56,7 @@ fn a_gateway_without_servers_is_not_ready() {
 #[test]
 fn t16_strangers_learn_no_names() {
     let keys = "[[gateway.keys]]\nname = 'ada'\nenv = 'ADA_TOKEN'\n";
-    let world = World::new("keys", &[&demo("alpha"), keys].concat());
+    let world = World::new("keys", &[&demo("alpha"), SICK, keys].concat());
     let config = world.config();
     let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
     command.env("ADA_TOKEN", "ada-0123456789abcdef");
@@ -64,8 +64,9 @@ fn t16_strangers_learn_no_names() {
     gateway.stands("ready");
     assert_eq!(gateway.get("/healthz", &[]).body, "{\"status\":\"ok\"}\n");
     assert_eq!(gateway.get("/readyz", &[]).body, "{\"status\":\"ready\"}\n");
-    let ada = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdef"]);
-    assert_eq!((ada.status, &server(&ada.json(), "alpha")["up"]), (200, &json!(true)));
+    let ada = || gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdef"]);
+    assert_eq!((ada().status, &server(&ada().json(), "alpha")["up"]), (200, &json!(true)));
+    assert_eq!(ada().json()["status"], "degraded", "what is wrong is for those who may know it");
     let wrong = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdee"]);
     assert_eq!((wrong.status, wrong.body.as_str()), (401, ""));
     assert!(wrong.head.contains("www-authenticate: bearer"), "{wrong:?}");
@@ -74,6 +75,21 @@ fn t16_strangers_learn_no_names() {
         assert_eq!(refused.status, 403, "{foreign}");
         assert!(!refused.body.contains("alpha"), "{refused:?}");
     }
+}
+
+/// T16: why no calls may come is not told to strangers either.
+#[test]
+fn t16_strangers_do_not_learn_why() {
+    let keys = "[[gateway.keys]]\nname = 'ada'\nenv = 'ADA_TOKEN'\n";
+    let world = World::new("why", &[SICK, keys].concat());
+    let config = world.config();
+    let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
+    command.env("ADA_TOKEN", "ada-0123456789abcdef");
+    let gateway = crate::rig::Running::of(command);
+    let got = gateway.get("/readyz", &[]);
+    assert_eq!((got.status, got.body.as_str()), (503, "{\"status\":\"unavailable\"}\n"));
+    let ada = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdef"]);
+    assert!(["starting", "down"].contains(&ada.json()["status"].as_str().unwrap()), "{ada:?}");
 }
 
 /// S0-79: a server that dies is told of as soon as it is known to be dead, with its cause, and again when it is back.

@@ -61,16 +61,24 @@ impl Ending {
         }
     }
 
-    /// What we say of a call without a reply stands in the data.
+    /// What we say of a call without a reply stands in the data, and nothing else of it counts: an upstream may say anything
+    /// in its own.
     fn of_fault(fault: &Fault) -> Self {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told<'a> {
+            outcome: &'a str,
+            delivery: &'a str,
+            #[serde(rename = "mayHaveExecuted")]
+            _executed: bool,
+        }
         let data = fault.data.as_deref().unwrap_or_default();
-        let says = |words: &[u8]| data.windows(words.len()).any(|some| some == words);
-        if says(br#""outcome":"lost""#) {
-            Self::Lost
-        } else if says(br#""outcome":"timed_out""#) {
-            Self::TimedOut
-        } else {
-            Self::Fault
+        match serde_json::from_slice::<Told<'_>>(data) {
+            Ok(Told { outcome: "lost", delivery: "not_sent", .. }) => Self::Unreachable,
+            Ok(Told { outcome: "lost", .. }) => Self::Lost,
+            Ok(Told { outcome: "timed_out", .. }) => Self::TimedOut,
+            Ok(Told { outcome: "cancelled", .. }) => Self::Cancelled,
+            _ => Self::Fault,
         }
     }
 }
@@ -177,8 +185,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn every_call_is_counted_once() {
         let tally = Tally::default();
-        let lost = Fault::internal("x").with_data(&json!({ "outcome": "lost", "delivery": "sent" }));
-        let late = Fault::internal("x").with_data(&json!({ "outcome": "timed_out" }));
+        let told = |outcome: &str, delivery: &str| {
+            let data = json!({ "outcome": outcome, "delivery": delivery, "mayHaveExecuted": delivery != "not_sent" });
+            Fault::internal("x").with_data(&data)
+        };
+        let (lost, late) = (told("lost", "sent"), told("timed_out", "unknown"));
         let answers = [
             (0, Ok(Answer::Done(Bytes::from_static(b"{}")))),
             (5, Ok(Answer::Sealed(Bytes::from_static(b"{}")))),
@@ -199,6 +210,38 @@ mod tests {
         assert_eq!(counts.took, [2, 1, 1, 1, 0, 0, 0, 1, 1]);
         assert_eq!(counts.total, Duration::from_millis(5 + 6 + 99 + 59_999 + 60_001));
         assert_eq!((counts.running, counts.sent, counts.received), (0, 61, 4));
+    }
+
+    /// What was never sent was not lost, who gave up was not failed, and what an upstream says in its data is its own business.
+    #[test]
+    fn an_ending_is_what_we_say_of_it() {
+        let rows = [
+            (
+                json!({"outcome": "lost", "delivery": "not_sent", "mayHaveExecuted": false}),
+                Ending::Unreachable,
+            ),
+            (json!({"outcome": "lost", "delivery": "unknown", "mayHaveExecuted": true}), Ending::Lost),
+            (
+                json!({"outcome": "timed_out", "delivery": "not_sent", "mayHaveExecuted": false}),
+                Ending::TimedOut,
+            ),
+            (json!({"outcome": "cancelled", "delivery": "sent", "mayHaveExecuted": true}), Ending::Cancelled),
+            (json!({"outcome": "violated", "delivery": "sent", "mayHaveExecuted": true}), Ending::Fault),
+            (
+                json!({"server": "a", "outcome": "lost", "delivery": "sent", "mayHaveExecuted": true}),
+                Ending::Lost,
+            ),
+            (
+                json!({"cause": {"outcome": "lost", "delivery": "sent", "mayHaveExecuted": true}}),
+                Ending::Fault,
+            ),
+            (json!({"outcome": "lost"}), Ending::Fault),
+            (json!("\"outcome\":\"lost\""), Ending::Fault),
+        ];
+        for (data, ending) in rows {
+            let fault = Fault::internal("x").with_data(&data);
+            assert_eq!(Ending::of(&Ok(Answer::Fault(fault))), ending, "{data}");
+        }
     }
 
     #[test]

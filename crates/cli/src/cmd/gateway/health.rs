@@ -1,7 +1,7 @@
 //! How a gateway stands, for those who watch over it: `/healthz` and `/readyz`.
 //!
-//! Nothing is asked of a server for it: what is told is what is known at this moment. Strangers learn the word and
-//! nothing else.
+//! Nothing is asked of a server for it: what is told is what is known at this moment. Strangers learn whether calls may come
+//! and nothing else, and it costs little to tell them.
 
 use cardan_endpoint::{Audience, Door, Leaf, Options, Visit, Visitor};
 use cardan_gateway::fleet::{Fleet, Standing};
@@ -29,16 +29,20 @@ fn alive(visit: Visit) -> Leaf {
 
 /// Is it worth sending calls here?
 fn ready(visit: Visit, fleet: &Fleet) -> Leaf {
-    let rows = Row::all(fleet);
-    let standing = Standing::of(rows.iter().map(Row::status));
+    let statuses: Vec<_> = fleet.upstreams().iter().map(|upstream| upstream.status()).collect();
+    let standing = Standing::of(&statuses);
     let (word, serves) = match visit.door {
         Door::Open => (standing.word(), standing.serves()),
         Door::Closing => ("draining", false),
     };
-    let mut said = json!({ "status": word });
-    if visit.visitor == Visitor::Known {
-        said["servers"] = rows.iter().map(Row::health).collect();
-    }
+    let said = match visit.visitor {
+        Visitor::Known => {
+            let rows: Value = Row::all(fleet).iter().map(Row::health).collect();
+            json!({ "status": word, "servers": rows })
+        }
+        // Whether calls may come, and nothing of why not.
+        Visitor::Stranger => json!({ "status": if serves { "ready" } else { "unavailable" } }),
+    };
     leaf(if serves { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &said)
 }
 

@@ -8,10 +8,11 @@ mod told;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardan_config::Config;
 use cardan_endpoint::{Options, Sites};
-use cardan_gateway::audit::Audit;
+use cardan_gateway::audit::{Audit, Written};
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::{naming, pinning, policy};
 use cardan_gateway::fleet::{self, Fleet};
@@ -46,6 +47,9 @@ use crate::telemetry::traces;
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
 clients start this command themselves; to serve on a port, leave out --stdio";
 
+/// After a second signal what is known of calls is still written down, if it takes no longer.
+const HURRY: Duration = Duration::from_secs(1);
+
 /// Below this folder each server is served alone.
 const FOLDER: &str = "/servers/";
 
@@ -62,12 +66,19 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
     };
     let gateway = Gateway::start(&args, limits)?;
+    let audit = gateway.audit.clone();
     let serving = async {
         let served = gateway.serve(place, &args, &stop).await;
         gateway.end().await;
         served
     };
-    stop.unless_twice(serving).await.unwrap_or(Ok(()))
+    let served = stop.unless_twice(serving).await;
+    if let (None, Some(audit)) = (&served, audit)
+        && audit.close_within(HURRY) == Written::Some
+    {
+        args.log.warn("audit", "the last calls were not written down: the file takes too long");
+    }
+    served.unwrap_or(Ok(()))
 }
 
 /// Where clients come in.
