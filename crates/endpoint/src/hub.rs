@@ -364,3 +364,98 @@ impl<S: Service> body::Lane for Events<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+    use cardan_proto::finding::Strictness;
+    use cardan_proto::jsonrpc::envelope::decode;
+    use cardan_proto::limits::Limits;
+    use cardan_proto::session::config::{Config, Role};
+    use cardan_proto::session::event::{Answer, Called};
+    use cardan_runtime::cx::CallCx;
+    use cardan_runtime::service::Handler;
+    use tokio::sync::{Notify, Semaphore};
+
+    use super::*;
+
+    /// Answers each call when it may.
+    struct Gate {
+        config: Arc<Config>,
+        open: Arc<Semaphore>,
+        answered: Arc<Notify>,
+    }
+
+    struct Gated(Arc<Semaphore>, Arc<Notify>);
+
+    impl Host for Gate {
+        type Service = Gated;
+
+        fn config(&self, _principal: Option<&Arc<str>>) -> Arc<Config> {
+            Arc::clone(&self.config)
+        }
+
+        fn service(&self, _principal: Option<&Arc<str>>) -> Arc<Gated> {
+            Arc::new(Gated(Arc::clone(&self.open), Arc::clone(&self.answered)))
+        }
+
+        fn joined(&self, _peer: Peer, _principal: Option<&Arc<str>>) {}
+    }
+
+    impl Service for Gated {
+        fn call(&self, _cx: CallCx, _called: Called) -> Handler<Answer> {
+            let (open, answered) = (Arc::clone(&self.0), Arc::clone(&self.1));
+            Box::pin(async move {
+                open.acquire().await.unwrap().forget();
+                answered.notify_one();
+                Answer::Bare(Bytes::from_static(b"{}"))
+            })
+        }
+    }
+
+    fn message(text: &str) -> Decoded {
+        decode(&Bytes::copy_from_slice(text.as_bytes()), Strictness::Lenient, &Limits::DEFAULT)
+    }
+
+    struct Woken(Notify);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.notify_one();
+        }
+    }
+
+    /// Who waited and was woken to drive the session may be gone before it can: then someone else does.
+    #[tokio::test]
+    async fn a_session_is_driven_although_who_waited_has_left() {
+        let capabilities = Bytes::from_static(br#"{"tools":{}}"#);
+        let identity = Bytes::from_static(br#"{"name":"t","version":"1"}"#);
+        let config = Arc::new(Config::new(Role::Server, identity, capabilities));
+        let (open, answered) = (Arc::new(Semaphore::new(0)), Arc::<Notify>::default());
+        let host = Gate { config, open: Arc::clone(&open), answered: Arc::clone(&answered) };
+        let (hub, _peer) = Hub::new(&host, None);
+        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+        drop(hub.post(message(hello), Form::Undecided).unwrap());
+        hub.tell(message(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).unwrap();
+        let call = |id: u8| {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#);
+            hub.post(message(&text), Form::Undecided).unwrap()
+        };
+        let woken = Arc::new(Woken(Notify::new()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        // The one that comes last is the one to be woken.
+        let (stays, leaves) = (call(1), call(2));
+        assert!(stays.poll_first(&mut cx).is_pending());
+        assert!(leaves.poll_first(&mut cx).is_pending());
+        open.add_permits(1);
+        woken.0.notified().await;
+        assert_eq!(hub.turn.load(Ordering::SeqCst), SCHEDULED);
+        drop(leaves);
+        answered.notified().await;
+        let reply = std::future::poll_fn(|cx| stays.poll_first(cx)).await;
+        assert!(matches!(reply, First::Reply(_)));
+    }
+}

@@ -252,11 +252,7 @@ pub(crate) fn agreed<H: Host>(
     };
     let offers = |method: &Method| {
         let known = version.as_deref().and_then(Revision::parse).is_some_and(|revision| revision.has(method));
-        if known && config.server_caps().lacks(method).is_none() {
-            Offered::Yes
-        } else {
-            Offered::No
-        }
+        if known && config.server_caps().lacks(method).is_none() { Offered::Yes } else { Offered::No }
     };
     agree::agree(&facts, headers, serves, offers)
 }

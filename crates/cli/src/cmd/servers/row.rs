@@ -49,10 +49,6 @@ impl Row {
         row
     }
 
-    pub(crate) fn status(&self) -> &Status {
-        &self.status
-    }
-
     pub(super) fn json(&self) -> Value {
         let status = &self.status;
         let (catalog, age) = match status.known {
