@@ -4,6 +4,7 @@
 
 mod cast;
 mod judge;
+mod picture;
 pub(crate) mod process;
 mod table;
 
@@ -118,6 +119,9 @@ fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
     say(&format!("interop: {} cells in {} s", judged.len(), start.elapsed().as_secs()));
     if wanted.everything() {
         table::write(&root.join("docs/interop.md"), &text)?;
+        let picture = root.join("docs/interop.svg");
+        fs::write(&picture, picture::svg(&run.clients, &servers, &judged))
+            .with_context(|| format!("cannot write {}", picture.display()))?;
     }
     verdict(&judged)
 }

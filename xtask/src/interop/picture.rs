@@ -1,0 +1,143 @@
+//! The matrix as a picture: a row for each client, a column for each server.
+
+use std::fmt::Write as _;
+
+use super::{
+    Judged,
+    cast::Side,
+    judge::Cell,
+};
+
+/// The side of a cell, and what is between two of them.
+const CELL: usize = 14;
+const GAP: usize = 2;
+/// Between the columns or rows of two kits.
+const KIT_GAP: usize = 8;
+/// Room for the names of clients and of servers.
+const LEFT: usize = 230;
+const TOP: usize = 150;
+const BOTTOM: usize = 46;
+const MARGIN: usize = 14;
+
+const GREEN: &str = "#2da44e";
+const AMBER: &str = "#9be9a8";
+const RED: &str = "#cf222e";
+const EMPTY: &str = "#eaeef2";
+
+/// The picture, as SVG.
+pub(super) fn svg(clients: &[Side], servers: &[Side], judged: &Judged) -> String {
+    let (rows, height) = places(clients, TOP);
+    let (columns, width) = places(servers, LEFT);
+    let (width, height) = (width + MARGIN, height + BOTTOM);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"11\" fill=\"#24292f\">\n\
+         <title>Every client through Cardan to every server</title>\n\
+         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#ffffff\"/>\n"
+    );
+    for (client, y) in clients.iter().zip(&rows) {
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            LEFT - 8,
+            y + CELL - 3,
+            client.label()
+        );
+    }
+    for (server, x) in servers.iter().zip(&columns) {
+        let (x, y) = (x + CELL - 3, TOP - 8);
+        let _ = writeln!(out, "<text transform=\"translate({x} {y}) rotate(-60)\">{}</text>", server.label());
+    }
+    for (client, y) in clients.iter().zip(&rows) {
+        for (server, x) in servers.iter().zip(&columns) {
+            let cell = judged.get(&(*client, *server));
+            let _ = writeln!(
+                out,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" rx=\"2\" fill=\"{}\"><title>{} to {}: {}</title></rect>",
+                colour(cell),
+                client.label(),
+                server.label(),
+                said(cell)
+            );
+        }
+    }
+    legend(&mut out, height);
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Where each of the sides stands, and where the last one ends.
+fn places(sides: &[Side], from: usize) -> (Vec<usize>, usize) {
+    let (mut at, mut kit, mut places) = (from, sides.first().map(|side| side.kit), Vec::new());
+    for side in sides {
+        if Some(side.kit) != kit.replace(side.kit) {
+            at += KIT_GAP;
+        }
+        places.push(at);
+        at += CELL + GAP;
+    }
+    (places, at)
+}
+
+fn colour(cell: Option<&Cell>) -> &'static str {
+    match cell {
+        None => EMPTY,
+        Some(cell) if !cell.failed.is_empty() => RED,
+        Some(cell) if !cell.explained.is_empty() => AMBER,
+        Some(_) => GREEN,
+    }
+}
+
+fn said(cell: Option<&Cell>) -> String {
+    let Some(cell) = cell else { return "not run".to_owned() };
+    let names = |entries: &[(&'static str, String)]| entries.iter().map(|(check, _)| *check).collect::<Vec<_>>().join(", ");
+    let mut said = format!("{} checks passed", cell.passed);
+    if !cell.explained.is_empty() {
+        let _ = write!(said, "; a limit of the peers: {}", names(&cell.explained));
+    }
+    if !cell.failed.is_empty() {
+        let _ = write!(said, "; failed: {}", names(&cell.failed));
+    }
+    said
+}
+
+fn legend(out: &mut String, height: usize) {
+    let y = height - 24;
+    let entries = [
+        (GREEN, "everything works through Cardan"),
+        (AMBER, "everything but what the peers cannot do without Cardan either"),
+        (RED, "fails because of Cardan"),
+    ];
+    let mut x = MARGIN;
+    for (colour, text) in entries {
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" rx=\"2\" fill=\"{colour}\"/><text x=\"{}\" y=\"{}\">{text}</text>",
+            x + CELL + 6,
+            y + CELL - 3
+        );
+        x += CELL + 6 + text.len() * 6 + 18;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interop::cast;
+
+    /// A cell for each pair, coloured by what became of it.
+    #[test]
+    fn a_cell_shows_what_became_of_it() {
+        let (clients, servers) = (&cast::clients()[..2], &cast::servers()[..2]);
+        let mut judged = Judged::new();
+        judged.insert((clients[0], servers[0]), Cell { passed: 20, ..Cell::default() });
+        let limit = vec![("sample", "no such thing".to_owned())];
+        judged.insert((clients[0], servers[1]), Cell { passed: 19, explained: limit, ..Cell::default() });
+        let fault = vec![("cancel", "never heard of".to_owned())];
+        judged.insert((clients[1], servers[0]), Cell { passed: 19, failed: fault, ..Cell::default() });
+        let svg = svg(clients, servers, &judged);
+        let count = |colour: &str| svg.matches(&format!("fill=\"{colour}\"><title>")).count();
+        assert_eq!([GREEN, AMBER, RED, EMPTY].map(count), [1, 1, 1, 1], "{svg}");
+        assert!(svg.contains("a limit of the peers: sample") && svg.contains("failed: cancel"), "{svg}");
+    }
+}
