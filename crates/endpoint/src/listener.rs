@@ -96,6 +96,9 @@ impl Listener {
     }
 }
 
+/// How long the first bytes of a connection may take that was made before the end was told.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
+
 /// Serves those who come while others finish, to whom a site says that it is closing. They hold nobody up: when this is dropped,
 /// they are cut off.
 async fn late<S: Site>(socket: &TcpListener, room: &Arc<Semaphore>, server: &Arc<Server>, site: &S) {
@@ -173,13 +176,22 @@ impl Server {
             // Boxed: those in the clear do not pay for the size of it.
             return Box::pin(self.serve_secure(tls, stream, site, told)).await;
         }
-        let Ok(Ok(version)) = tokio::time::timeout(self.head_timeout, version_of(&stream)).await else {
-            return;
-        };
+        let Some(version) = self.begun(&stream, told.clone()).await else { return };
         self.speak(stream, version, site, told).await;
     }
 
     /// The same behind a handshake. One that fails, or takes too long, ends this connection and nothing else.
+    /// The version that the client begins with; nothing: it does not begin in time.
+    async fn begun(&self, stream: &TcpStream, mut told: watch::Receiver<()>) -> Option<Version> {
+        let mut version = std::pin::pin!(version_of(stream));
+        let in_time = tokio::select! {
+            version = tokio::time::timeout(self.head_timeout, &mut version) => version,
+            // What is on its way is still answered, and nobody is waited for who asks nothing.
+            _ = told.changed() => tokio::time::timeout(ON_ITS_WAY, version).await,
+        };
+        in_time.ok()?.ok()
+    }
+
     #[cfg(feature = "tls")]
     async fn serve_secure<S: Site>(
         &self,

@@ -2,11 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    Judged,
-    cast::Side,
-    judge::Cell,
-};
+use super::{Judged, cast::Side, judge::Cell};
 
 /// The side of a cell, and what is between two of them.
 const CELL: usize = 14;
@@ -90,7 +86,9 @@ fn colour(cell: Option<&Cell>) -> &'static str {
 
 fn said(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "not run".to_owned() };
-    let names = |entries: &[(&'static str, String)]| entries.iter().map(|(check, _)| *check).collect::<Vec<_>>().join(", ");
+    let names = |entries: &[(&'static str, String)]| {
+        entries.iter().map(|(check, _)| *check).collect::<Vec<_>>().join(", ")
+    };
     let mut said = format!("{} checks passed", cell.passed);
     if !cell.explained.is_empty() {
         let _ = write!(said, "; a limit of the peers: {}", names(&cell.explained));

@@ -146,6 +146,25 @@ async fn draining_takes_no_longer_than_its_time() {
     drop(wire);
 }
 
+/// F12: connections on which nothing was ever asked hold up nobody's end, however long their heads may take.
+#[tokio::test]
+async fn silent_connections_do_not_hold_up_the_end() {
+    let long = Duration::from_secs(3600);
+    let mut rig = Rig::limited(|limits| (limits.head_timeout, limits.drain_timeout) = (long, long)).await;
+    let (mut silent, mut begun) = (rig.wire().await, rig.wire().await);
+    begun.send(b"P").await;
+    // Served, so those before it were accepted.
+    assert_eq!(
+        rig.modern(&modern_tool(1, "echo", json!({ "text": "a" }))).await.answer().await.status(),
+        200
+    );
+    rig.stopping();
+    rig.stopped().await;
+    for wire in [&mut silent, &mut begun] {
+        while wire.try_read().await {}
+    }
+}
+
 /// F13: a server that was started anew knows none of the old sessions, and says so.
 #[tokio::test]
 async fn a_new_server_knows_no_old_session() {
