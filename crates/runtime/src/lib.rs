@@ -9,6 +9,7 @@
 //! * [`cx`]: what a handler holds.
 //! * [`peer`]: the handle through which our side calls the other.
 //! * [`driver`]: the loop.
+//! * [`links`]: who is served.
 //! * [`witness`]: what is known of the process behind a link.
 //! * [`memory`]: two ends of a link in one process.
 
@@ -17,6 +18,7 @@ pub mod driver;
 mod inbox;
 pub mod lines;
 pub mod link;
+pub mod links;
 pub mod memory;
 mod outbox;
 pub mod peer;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use bytes::Bytes;
 use cardan_proto::http::param::Mirrors;
@@ -14,6 +14,7 @@ use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Cause, Change, Event, LogLevel};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
+use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
 use serde::Serialize;
@@ -52,19 +53,13 @@ struct Inner {
     anonymous: Arc<Config>,
     /// The tasks, if calls can be tasks.
     desk: Option<Desk>,
-    links: Mutex<Vec<Joined>>,
+    /// Who is served, by principal.
+    links: Links<Option<Arc<str>>>,
     sealer: Sealer,
     page_size: usize,
     observer: Option<Observer>,
     access: Option<Decide>,
     has_resources: bool,
-}
-
-/// A link that is being served, and for whom.
-#[derive(Clone)]
-struct Joined {
-    peer: Peer,
-    principal: Option<Arc<str>>,
 }
 
 /// What the builder made.
@@ -98,7 +93,7 @@ impl Server {
             anonymous: anonymous.map_or_else(|| Arc::clone(&config), Arc::new),
             config,
             registry: RwLock::new(registry),
-            links: Mutex::default(),
+            links: Links::default(),
             desk,
             sealer,
             page_size,
@@ -204,7 +199,7 @@ impl Server {
     /// Tells those who listen, on every link, that something changed. Of a resource only those hear
     /// who may read it.
     pub fn changed(&self, change: &Change) {
-        for Joined { peer, principal } in self.links() {
+        for (peer, principal) in self.0.links.live() {
             let hidden = matches!(change, Change::Resource(uri) if !self.grants(principal.as_deref(), Action::Read(uri)));
             if !hidden {
                 peer.change(change.clone());
@@ -215,7 +210,7 @@ impl Server {
     /// Sends a log note outside any call to every legacy client that wants it.
     pub fn log(&self, level: LogLevel, data: &impl Serialize) {
         let params = Bytes::from(json!({ "level": level.name(), "data": shown(data) }).to_string());
-        for Joined { peer, .. } in self.links() {
+        for (peer, _) in self.0.links.live() {
             peer.log(level, params.clone());
         }
     }
@@ -225,9 +220,7 @@ impl Server {
         if let Some(desk) = &self.0.desk {
             desk.close();
         }
-        for Joined { peer, .. } in self.links() {
-            peer.close(reason);
-        }
+        self.0.links.close(reason);
     }
 
     /// Stops all tasks and waits until their handlers are gone.
@@ -290,14 +283,9 @@ impl Server {
 
     /// Tells those of one principal, on every link, that something changed.
     pub(crate) fn tell(&self, whom: &Option<Arc<str>>, change: &Change) {
-        let links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
-        for Joined { peer, .. } in links.iter().filter(|joined| joined.principal == *whom) {
+        for (peer, _) in self.0.links.live().iter().filter(|(_, principal)| principal == whom) {
             peer.change(change.clone());
         }
-    }
-
-    fn links(&self) -> Vec<Joined> {
-        self.0.links.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -313,14 +301,7 @@ impl Host for Server {
     }
 
     fn joined(&self, peer: Peer, principal: Option<&Arc<str>>) {
-        let mut links = self.0.links.lock().unwrap_or_else(PoisonError::into_inner);
-        // Swept when the list would grow, so that joining stays cheap however many links there are.
-        if links.len() == links.capacity() {
-            links.retain(|joined| !joined.peer.is_closed());
-            let live = links.len();
-            links.reserve(live.max(16));
-        }
-        links.push(Joined { peer, principal: principal.cloned() });
+        self.0.links.join(peer, principal.cloned());
     }
 
     fn close(&self, reason: &'static str) {

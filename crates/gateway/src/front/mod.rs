@@ -38,6 +38,7 @@ use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Cause, Change};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
+use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
 use tokio::sync::broadcast;
@@ -142,7 +143,7 @@ struct Inner {
     view: Mutex<Arc<View>>,
     gated: Gated,
     changes: broadcast::Sender<Change>,
-    links: Mutex<Vec<Peer>>,
+    links: Links,
     /// The legacy clients.
     stations: Mutex<Vec<Weak<Station>>>,
     following: Mutex<Option<AbortHandle>>,
@@ -184,7 +185,7 @@ impl Front {
             view: Mutex::default(),
             gated: Gated::default(),
             changes: broadcast::Sender::new(CHANGES),
-            links: Mutex::default(),
+            links: Links::default(),
             stations: Mutex::default(),
             following: Mutex::default(),
         });
@@ -297,13 +298,11 @@ impl Host for Front {
     }
 
     fn joined(&self, peer: Peer, _principal: Option<&Arc<str>>) {
-        push(&mut lock(&self.0.links), peer, |peer| !peer.is_closed());
+        self.0.links.join(peer, ());
     }
 
     fn close(&self, reason: &'static str) {
-        for peer in lock(&self.0.links).drain(..) {
-            peer.close(reason);
-        }
+        self.0.links.close(reason);
     }
 
     fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {

@@ -49,6 +49,7 @@ use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Cause;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
+use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
 use tokio::sync::Semaphore;
@@ -167,7 +168,7 @@ pub(crate) struct Core {
     rounds: Arc<Rounds>,
     mirrored: Mirrored,
     seats: Arc<Semaphore>,
-    links: Mutex<Vec<Peer>>,
+    links: Links,
     farewells: Arc<Farewells>,
     options: Options,
     /// Looks whether the upstream says something else of itself after a loss.
@@ -282,7 +283,7 @@ impl Relay {
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,
             pools: Mutex::default(),
-            links: Mutex::default(),
+            links: Links::default(),
             farewells,
             options,
             watching: Mutex::default(),
@@ -334,20 +335,11 @@ impl Host for Relay {
     }
 
     fn joined(&self, peer: Peer, _principal: Option<&Arc<str>>) {
-        let mut links = lock(&self.0.links);
-        // Swept when the list would grow, so that joining stays cheap however many links there are.
-        if links.len() == links.capacity() {
-            links.retain(|peer| !peer.is_closed());
-            let live = links.len();
-            links.reserve(live.max(16));
-        }
-        links.push(peer);
+        self.0.links.join(peer, ());
     }
 
     fn close(&self, reason: &'static str) {
-        for peer in lock(&self.0.links).drain(..) {
-            peer.close(reason);
-        }
+        self.0.links.close(reason);
     }
 
     fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
