@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cardan_gateway::cache::{CatalogCache, Kept, Told};
 use cardan_gateway::catalog::{Catalog, Kind, List};
-use cardan_gateway::fleet::{Event, Fleet, Health, Options, Unavailable};
+use cardan_gateway::fleet::{Event, Fleet, Health, Options};
 use cardan_gateway::merge::Naming;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::limits::fleet::WINDOW;
@@ -27,12 +27,12 @@ use common::Scratch;
 use serde_json::json;
 use site::{Cached, Holds, Plan, Site, Start};
 use tokio::sync::broadcast;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const AGAIN: &str = "cargo test -p cardan-gateway --test sim";
 
 /// Timers tick by the millisecond, and several may follow upon each other.
-const TICKS: Duration = Duration::from_millis(10);
+const TICKS: Duration = Duration::from_millis(20);
 
 /// How long a run goes on when everything was used.
 const REST: Duration = Duration::from_secs(130);
@@ -101,10 +101,12 @@ async fn live(sites: Vec<Site>, parallel: usize, cache: CatalogCache) -> Story {
     let (listed, dials) = (tools(&world.fleet), world.dials());
     world.story.demand(listed == known, || format!("at once {listed:?} is listed, and {known:?} is known"));
     world.story.demand(dials == 0, || "something was dialled before anything was listed".into());
-    let users = world.users(start);
+    let users = world.users();
     world.fleet.settle(WINDOW).await;
     let waited = start.elapsed();
-    world.story.demand(waited <= WINDOW + TICKS, || format!("waited {waited:?} for those who start"));
+    let settles = world.settles();
+    let right = waited >= settles && waited <= settles + TICKS;
+    world.story.demand(right, || format!("waited {waited:?} for those who start, not {settles:?}"));
     for user in users {
         let used = user.await.unwrap();
         world.used(used);
@@ -148,10 +150,10 @@ struct Used {
 async fn call(fleet: Fleet, site: Site, bound: Duration, patience: Duration) -> Used {
     let begun = Instant::now();
     let upstream = fleet.upstream(&site.plan.name).unwrap();
-    let outcome = match upstream.lease().await {
-        Err(Unavailable::Misconfigured(_)) => Err("misconfigured".to_owned()),
-        Err(Unavailable::Gone) => Err("gone".to_owned()),
-        Ok(lease) => {
+    let outcome = match timeout(PATIENCE, upstream.lease()).await {
+        Err(_) => Err("never had its turn".to_owned()),
+        Ok(Err(unavailable)) => Err(unavailable.to_string()),
+        Ok(Ok(lease)) => {
             let options =
                 CallOptions { idle: Some(patience), total: Some(patience), ..CallOptions::default() };
             let call = lease.call_tool_with(&site.plan.tool(), &json!({}), options).unwrap();
@@ -169,17 +171,33 @@ impl World {
         self.sites.iter().map(|site| site.log.lock().unwrap().dials).sum()
     }
 
-    /// Whoever does not sleep and is well is used at once. It may have to wait for its turn, and each turn ends with the
-    /// window, however sick whoever had it.
-    fn users(&self, start: Instant) -> Vec<tokio::task::JoinHandle<Used>> {
-        debug_assert_eq!(start.elapsed(), Duration::ZERO);
+    /// Whoever does not sleep and is well is used at once. It may have to wait for its turn.
+    fn users(&self) -> Vec<tokio::task::JoinHandle<Used>> {
+        let well =
+            self.turns().into_iter().filter_map(|(site, turn)| Some((site, turn + site.plan.takes()?)));
+        well.map(|(site, bound)| tokio::spawn(call(self.fleet.clone(), site.clone(), bound, PATIENCE)))
+            .collect()
+    }
+
+    /// When those start that do so by themselves. A turn ends when it is known whether a server works, and with the
+    /// window at the latest.
+    fn turns(&self) -> Vec<(&Site, Duration)> {
+        let mut free = vec![Duration::ZERO; self.parallel];
         let starting = self.sites.iter().filter(|site| !site.plan.lazy && site.plan.start != Start::Broken);
-        let well = starting.enumerate().filter_map(|(at, site)| Some((at, site, site.plan.takes()?)));
-        well.map(|(at, site, takes)| {
-            let turns = u32::try_from(at / self.parallel).unwrap();
-            tokio::spawn(call(self.fleet.clone(), site.clone(), WINDOW * turns + takes, PATIENCE))
-        })
-        .collect()
+        let turns = starting.map(|site| {
+            let place = free.iter_mut().min().expect("somebody starts");
+            let turn = *place;
+            *place += site.plan.decides().unwrap_or(WINDOW).min(WINDOW);
+            (site, turn)
+        });
+        turns.collect()
+    }
+
+    /// How long it takes until it is known of everybody what it offers or that it does not work.
+    fn settles(&self) -> Duration {
+        let open = self.turns().into_iter().filter(|(site, _)| site.plan.known().is_none());
+        let decided = open.map(|(site, turn)| turn + site.plan.decides().unwrap_or(WINDOW));
+        decided.max().unwrap_or_default().min(WINDOW)
     }
 
     /// Those who sleep are woken by a call, and by nothing else.

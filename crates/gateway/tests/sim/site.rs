@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, split,
 };
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 /// What is drawn for one server.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub(crate) enum Start {
     Never,
     /// Somebody answers and says nothing.
     Mute,
-    /// It fails whenever it is tried, after so long.
+    /// It fails whenever it is tried: at first soon, then after so long.
     Fails(Duration),
     /// Its configuration is wrong.
     Broken,
@@ -88,7 +88,7 @@ impl Plan {
             5 => Start::Well { failures: rng.within(1, 3) as u32, each },
             6 => Start::Never,
             7 => Start::Mute,
-            8 => Start::Fails(Duration::from_millis(rng.within(2_000, 9_000))),
+            8 => Start::Fails(Duration::from_millis(100 * rng.within(20, 90))),
             _ => Start::Broken,
         };
         let holds =
@@ -115,6 +115,16 @@ impl Plan {
         match self.start {
             Start::Well { failures, each } => Some(each * (failures + 1)),
             _ => None,
+        }
+    }
+
+    /// How long it takes until it is known whether it works; none: for ever.
+    pub(crate) fn decides(&self) -> Option<Duration> {
+        match self.start {
+            Start::Well { each, .. } => Some(each),
+            Start::Fails(each) => Some(each / 100),
+            Start::Broken => Some(Duration::ZERO),
+            Start::Never | Start::Mute => None,
         }
     }
 
@@ -191,7 +201,7 @@ impl Site {
         let nobody = || Err(io::Error::other("nobody there"));
         match self.plan.start {
             Start::Well { failures, each } => {
-                sleep(each).await;
+                pass(each).await;
                 if dials <= failures {
                     return nobody();
                 }
@@ -199,7 +209,7 @@ impl Site {
             Start::Never => std::future::pending().await,
             Start::Mute => {}
             Start::Fails(each) => {
-                sleep(each).await;
+                pass(if dials == 1 { each / 100 } else { each }).await;
                 return nobody();
             }
             Start::Broken => unreachable!("there is no way to it"),
@@ -282,4 +292,9 @@ impl Site {
 /// The message after which calls flow.
 fn is_opening(message: &Value) -> bool {
     matches!(message["method"].as_str(), Some("notifications/initialized" | "server/discover"))
+}
+
+/// Time passes. The clock of these runs is paused.
+async fn pass(time: Duration) {
+    sleep_until(Instant::now() + time).await;
 }
