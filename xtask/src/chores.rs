@@ -11,12 +11,19 @@ use crate::{
 /// Seeds when none are named: what a change must pass.
 const SEEDS: u64 = 10_000;
 
-/// `sim [--seeds N]`: sessions in a lossy world, one run per seed.
+/// Seeds of sessions for each seed of a world that is made of futures: those take so much longer.
+const HEAVIER: u64 = 20;
+
+/// `sim [--seeds N]`: sessions in a lossy world, one run per seed; then notes, HTTP and fleets, which are simulated
+/// beside their code.
 pub(crate) fn sim(mut args: Args) -> Result<()> {
     let seeds = args.number("--seeds")?.unwrap_or(SEEDS);
     args.finish()?;
-    let seeds = seeds.to_string();
-    succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-sim", "--", "--seeds", &seeds]))
+    let (root, all) = (walk::root(), seeds.to_string());
+    succeed(cargo(&root).args(["run", "--release", "-p", "cardan-sim", "--", "--seeds", &all]))?;
+    let fewer = seeds.div_ceil(HEAVIER).to_string();
+    let worlds = ["-p", "cardan-client", "-p", "cardan-dial", "-p", "cardan-gateway", "--test", "sim"];
+    succeed(cargo(&root).arg("test").args(worlds).arg("every_seed").env("CARDAN_SEEDS", fewer))
 }
 
 /// `bench core|http|fleet|gateway`: speed and memory, measured.

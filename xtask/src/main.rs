@@ -40,7 +40,7 @@ cargo xtask <chore>
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
-  sim [--seeds N]                         simulate sessions in a lossy world
+  sim [--seeds N]                         simulate sessions, notes, HTTP and fleets in a lossy world
   bench core|http|fleet|gateway           measure the core, the HTTP server, many configured servers, or a bridge
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
