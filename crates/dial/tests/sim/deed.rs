@@ -31,6 +31,8 @@ pub(crate) enum Deed {
     Stranger,
     /// It opens a lane.
     Stream(Stream),
+    /// It says yes, and replies on the push lane after as long again.
+    Elsewhere,
     /// It has forgotten the session, and says so in these words.
     Forgets(u16, &'static str),
     /// It breaks the connection.
@@ -134,6 +136,7 @@ impl Deed {
             Self::Reply(content) => typed(200, content, reply.to_string()),
             Self::Fault(status) => typed(*status, JSON, fault(asked, CODE, "no").to_string()),
             Self::Status(status, Beside::Nothing) | Self::Empty(status) => Say::Status(*status, ""),
+            Self::Elsewhere => Say::Status(202, ""),
             Self::Status(status, Beside::Page) => typed(*status, "text/html", "<p>no</p>".into()),
             Self::Status(status, Beside::Result) => typed(*status, JSON, reply.to_string()),
             Self::Redirect(_, Place::Here) if asked.target == MOVED => typed(200, JSON, reply.to_string()),
@@ -165,12 +168,14 @@ impl Deed {
     pub(crate) fn end(&self, era: Era, reconnects: usize) -> (End, usize) {
         let lost = |why, delivery| (End::Lost(why, delivery), 0);
         match self {
-            Self::Reply(_) | Self::Forgets(..) | Self::Redirect(307 | 308, Place::Here) => (End::Done, 0),
+            Self::Reply(_) | Self::Forgets(..) | Self::Elsewhere | Self::Redirect(307 | 308, Place::Here) => {
+                (End::Done, 0)
+            }
             // Who must authorize first was not read.
             Self::Fault(status @ (401 | 403)) => lost(Why::Status(*status), Delivery::NotSent),
             Self::Fault(_) => (End::Fault, 0),
             Self::Status(status, _) => lost(Why::Status(*status), delivery(*status)),
-            // It may come on the push lane, of which there is none.
+            // It may come on the push lane, and never does.
             Self::Empty(202) if era == Era::Legacy => (End::TimedOut, 0),
             Self::Empty(status) => lost(Why::NoReply(*status), Delivery::Sent),
             Self::Redirect(307 | 308, Place::Abroad) => lost(Why::Redirect, Delivery::NotSent),
@@ -228,6 +233,7 @@ impl Deed {
             Self::Page => "a page",
             Self::Stranger => "a reply to another call",
             Self::Stream(_) => "a stream",
+            Self::Elsewhere => "a reply on the push lane",
             Self::Forgets(..) => "a forgotten session",
             Self::Reset => "a reset",
             Self::Hangs => "silence",

@@ -25,12 +25,13 @@ use cardan_proto::session::event::{CallOptions, Event};
 use cardan_proto::session::state::State;
 use cardan_sim::rng::Rng;
 use cardan_sim::story::{self, Story};
-use common::{Asked, Say, Stage, discovered, pass, welcome};
+use common::{Asked, Say, Stage, discovered, message, pass, welcome};
 use deed::{Deed, End, end_of};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-const AGAIN: &str = "cargo test -p cardan-dial --test sim";
+const AGAIN: &str = "cargo test -p cardan-dial --test sim every_seed";
 const NOTE: &str = "notifications/tester";
 
 /// How long a call waits for its reply.
@@ -42,6 +43,8 @@ const REST: Duration = Duration::from_secs(300);
 /// What is drawn for one run.
 struct Plan {
     era: Era,
+    /// Whether there is a push lane. A lane that goes with its session could take a reply along, so none is forgotten.
+    pushes: bool,
     calls: Vec<Wish>,
     notes: Vec<Wish>,
 }
@@ -59,9 +62,14 @@ struct Wish {
 
 impl Plan {
     fn draw(era: Era, rng: &mut Rng) -> Self {
-        let calls = (0..rng.within(4, 24)).map(|_| Wish::draw(Deed::draw(era, rng), rng)).collect();
+        let pushes = era == Era::Legacy && rng.percent(30);
+        let calls = (0..rng.within(4, 24)).map(|_| {
+            let deed = Deed::draw(era, rng);
+            Wish::draw(if pushes && deed.forgets() { Deed::Elsewhere } else { deed }, rng)
+        });
+        let calls = calls.collect();
         let notes = (0..rng.below(8)).map(|_| Wish::draw(note_deed(era, rng), rng)).collect();
-        Self { era, calls, notes }
+        Self { era, pushes, calls, notes }
     }
 }
 
@@ -100,6 +108,7 @@ struct Book {
     owed: HashMap<u64, Value>,
     notes: Vec<u64>,
     handshakes: usize,
+    push: Option<mpsc::UnboundedSender<String>>,
 }
 
 /// What the client observed.
@@ -126,15 +135,30 @@ fn stage(plan: Arc<Plan>, book: Arc<Mutex<Book>>) -> Stage {
                 let attempt = book.posts.entry(n).or_default();
                 *attempt += 1;
                 let say = wish.deed.say(asked, n, *attempt - 1);
-                book.owed.insert(n, common::result(asked, common::text(&format!("call {n}"))));
+                let owed = common::result(asked, common::text(&format!("call {n}")));
+                if let Deed::Elsewhere = wish.deed {
+                    let push = book.push.clone().expect("the lane comes before the first call");
+                    tokio::spawn(later(wish.thinks * 2, push, message(&owed)));
+                }
+                book.owed.insert(n, owed);
                 Say::After(wish.thinks, Box::new(say))
             }
             ("POST", NOTE) => note(&plan, &mut book, asked),
             ("GET", _) if last.is_some() => resume(&plan, &mut book, last.unwrap()),
+            ("GET", _) if plan.pushes => {
+                let (tell, live) = mpsc::unbounded_channel();
+                book.push = Some(tell);
+                Say::Live(live)
+            }
             ("GET", _) => Say::Status(405, ""),
             _ => Say::Status(202, ""),
         }
     })
+}
+
+async fn later(wait: Duration, push: mpsc::UnboundedSender<String>, event: String) {
+    pass(wait).await;
+    push.send(event).unwrap();
 }
 
 fn note(plan: &Plan, book: &mut Book, asked: &Asked) -> Say {
@@ -329,7 +353,7 @@ fn s0_83_every_seed_keeps_the_rules() {
 #[test]
 fn the_runs_are_eventful() {
     story::eventful(120, &[&CASES[..], &["404"]].concat(), 5, |seed| run_as(Era::Modern, seed));
-    let legacy = ["a forgotten session", "a stream that is resumed"];
+    let legacy = ["a forgotten session", "a stream that is resumed", "a reply on the push lane"];
     let resuming = ["resuming that is given up", "resuming that is refused"];
     story::eventful(120, &[&CASES[..], &legacy, &resuming].concat(), 5, |seed| run_as(Era::Legacy, seed));
 }
