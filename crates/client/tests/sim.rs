@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-const AGAIN: &str = "cargo test -p cardan-client --test sim";
+const AGAIN: &str = "cargo test -p cardan-client --test sim every_seed";
 
 /// What is drawn for one run.
 struct Plan {

@@ -29,7 +29,7 @@ use site::{Cached, Holds, Plan, Site, Start};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, timeout};
 
-const AGAIN: &str = "cargo test -p cardan-gateway --test sim";
+const AGAIN: &str = "cargo test -p cardan-gateway --test sim every_seed";
 
 /// Timers tick by the millisecond, and several may follow upon each other.
 const TICKS: Duration = Duration::from_millis(20);
