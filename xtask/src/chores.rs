@@ -36,8 +36,23 @@ pub(crate) fn bench(mut args: Args) -> Result<()> {
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))
 }
 
-/// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server.
+/// Rounds of the crowd before a bridge, whose upstreams are of either era: a million replies.
+const ROUNDS: usize = 5;
+
+/// How often a server of a gateway is killed.
+const KILLS: usize = 1000;
+
+/// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
+/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again.
 pub(crate) fn soak(mut args: Args) -> Result<()> {
+    if args.flag("--through") {
+        args.finish()?;
+        return load("crowd::", "CARDAN_CROWD_ROUNDS", ROUNDS);
+    }
+    if args.flag("--kills") {
+        args.finish()?;
+        return load("kills::", "CARDAN_KILLS", KILLS);
+    }
     let mut words = Vec::new();
     for name in ["--sessions", "--seconds", "--calls", "--seed"] {
         if let Some(number) = args.number::<u64>(name)? {
@@ -47,4 +62,11 @@ pub(crate) fn soak(mut args: Args) -> Result<()> {
     args.finish()?;
     let mut soak = cargo(&walk::root());
     succeed(soak.args(["run", "--release", "-p", "cardan-bench", "--", "soak"]).args(words))
+}
+
+/// Tests that are run with every change, with more to do.
+fn load(which: &str, variable: &str, amount: usize) -> Result<()> {
+    let mut load = cargo(&walk::root());
+    load.args(["test", "--release", "-p", "cardan-cli", "--test", "load", "--", which, "--nocapture"]);
+    succeed(load.arg("--test-threads=1").env(variable, amount.to_string()))
 }

@@ -44,6 +44,8 @@ cargo xtask <chore>
   bench core|http|fleet|gateway           measure the core, the HTTP server, many configured servers, or a bridge
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
+  soak --through                          a million replies to a thousand clients that share an upstream: none foreign
+  soak --kills                            a gateway whose server is killed a thousand times under load
 ";
 
 fn main() -> ExitCode {

@@ -1,0 +1,239 @@
+//! A gateway with several servers, one of which is killed again and again while clients call them all.
+//!
+//! ```text
+//!   clients ──▶ gateway ──▶ steady-1, steady-2, steady-3
+//!                  │   └──▶ victim          kill -9, when it has answered some calls since its last end
+//!               /readyz ──▶ watched here
+//! ```
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::amount;
+use crate::client::{Era, Posting};
+use crate::common::{CARDAN, Fifo, signal_pid};
+use crate::rig::{LONG, Running, World, demo};
+
+const STEADY: [&str; 3] = ["steady-1", "steady-2", "steady-3"];
+const VICTIM: &str = "victim";
+/// Clients of each server, of both eras.
+const EACH: usize = 4;
+/// Between two calls of a client: a load, and not all that the machine can bear. The victim has always something to do.
+const PAUSE: Duration = Duration::from_millis(10);
+const VICTIMS_PAUSE: Duration = Duration::from_millis(1);
+/// Calls that the victim answers before it is killed again.
+const LIVES: usize = 4;
+/// Kills in a row; then as long without any, to compare with.
+const IN_A_ROW: usize = 50;
+/// In the long form: how soon the page tells the truth, and what kills may cost calls to other servers.
+const TRUTH: Duration = Duration::from_secs(1);
+const P99_TIMES: f64 = 1.2;
+
+/// What the clients and the killer tell each other.
+struct Books {
+    stop: AtomicBool,
+    killing: AtomicBool,
+    sent: AtomicUsize,
+    done: AtomicUsize,
+    lost: AtomicUsize,
+    /// How long calls to steady servers took: without kills, and with them.
+    took: [Mutex<Vec<Duration>>; 2],
+    /// The victim has answered.
+    alive: mpsc::Sender<()>,
+}
+
+/// How a call of the victim may end that was under way when it was killed: lost, and that is said.
+fn is_lost(reply: &Value) -> bool {
+    let data = &reply["error"]["data"];
+    matches!(data["outcome"].as_str(), Some("lost" | "unreachable"))
+}
+
+/// Calls until it is told to stop. Each call has one outcome, and it is its own.
+async fn client(address: String, number: usize, server: &'static str, books: Arc<Books>) {
+    let era = [Era::Legacy, Era::Modern][number % 2];
+    let mut posting = Posting::open(&address, era).await;
+    let mut pace = interval(if server == VICTIM { VICTIMS_PAUSE } else { PAUSE });
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let tool = format!("{server}__echo");
+    for call in 0.. {
+        pace.tick().await;
+        if books.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let (id, nonce, begun) = (call % 100, format!("{number}/{call}"), Instant::now());
+        books.sent.fetch_add(1, Ordering::Relaxed);
+        let reply = posting.call(id, &tool, &json!({ "message": nonce })).await;
+        assert_eq!(reply["id"], id, "{reply}");
+        if reply["result"]["content"][0]["text"] == nonce.as_str() {
+            books.done.fetch_add(1, Ordering::Relaxed);
+            if server == VICTIM {
+                let _ = books.alive.send(());
+            } else {
+                let phase = usize::from(books.killing.load(Ordering::Relaxed));
+                books.took[phase].lock().unwrap().push(begun.elapsed());
+            }
+        } else {
+            assert!(server == VICTIM && is_lost(&reply), "{server}: {reply}");
+            books.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    assert!(posting.is_quiet(), "{number}: more than was asked for");
+}
+
+/// What `/readyz` says of the victim: whether it is up, and how often it was started again. Of the others it says the
+/// same all the time.
+fn page(gateway: &Running) -> (bool, u64) {
+    let got = gateway.get("/readyz", &[]);
+    let said = got.json();
+    let of = |name: &str| said["servers"].as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
+    for name in STEADY {
+        assert!(of(name)["up"] == true && of(name)["restarts"] == 0, "{said}");
+    }
+    let (up, restarts) = (of(VICTIM)["up"] == true, of(VICTIM)["restarts"].as_u64().unwrap());
+    assert_eq!((got.status, &said["status"]), (200, &json!(if up { "ready" } else { "degraded" })), "{said}");
+    (up, restarts)
+}
+
+/// Waits until the page says something else, and tells how long that took.
+fn until(gateway: &Running, what: &str, is: impl Fn((bool, u64)) -> bool) -> Duration {
+    let begun = Instant::now();
+    while !is(page(gateway)) {
+        assert!(begun.elapsed() < LONG, "{what}: not told within {LONG:?}");
+    }
+    begun.elapsed()
+}
+
+/// Waits for so many answers of the victim that come from now on.
+fn answers(alive: &mpsc::Receiver<()>, many: usize) {
+    while alive.try_recv().is_ok() {}
+    for _ in 0..many {
+        alive.recv_timeout(LONG).expect("the victim answers again");
+    }
+}
+
+/// How soon the page told the truth, at worst.
+#[derive(Debug, Default)]
+struct Worst {
+    death: Duration,
+    returned: Duration,
+}
+
+fn world() -> (World, Fifo) {
+    let world = World::new("kills", "");
+    let pids = Fifo::new(&world.0, "pids");
+    let line = format!("echo $$ > {}; exec {CARDAN} demo", pids.path);
+    let shared = "sessions = \"shared\"\n";
+    let reconnect = "reconnect = { attempts = 1000, wait_min = '10ms', wait_max = '20ms', burst = 1000, \
+         burst_within = '1s', stable_after = '1ms' }\n";
+    let victim =
+        format!("[servers.{VICTIM}]\ncommand = \"sh\"\nargs = [\"-c\", \"{line}\"]\n{shared}{reconnect}");
+    let steady = STEADY.map(|name| demo(name) + shared).concat();
+    fs::write(world.config(), victim + &steady).unwrap();
+    (world, pids)
+}
+
+/// Kills it as often as is said, with as much time without kills after each row of them.
+fn kill(
+    gateway: &mut Running,
+    pids: &Fifo,
+    books: &Books,
+    alive: &mpsc::Receiver<()>,
+    kills: usize,
+) -> Worst {
+    let (mut worst, mut row) = (Worst::default(), Instant::now());
+    for killed in 0..kills as u64 {
+        let pid = pids.line().parse().unwrap();
+        let took = until(gateway, "it is up", |(up, restarts)| up && restarts == killed);
+        worst.returned = worst.returned.max(took);
+        answers(alive, LIVES);
+        if killed > 0 && killed % IN_A_ROW as u64 == 0 {
+            books.killing.store(false, Ordering::Relaxed);
+            let pause = row.elapsed();
+            row = Instant::now();
+            while row.elapsed() < pause {
+                answers(alive, 1);
+            }
+            row = Instant::now();
+        }
+        books.killing.store(true, Ordering::Relaxed);
+        signal_pid(pid, "KILL");
+        let took = until(gateway, "it is gone", |(up, restarts)| !up || restarts > killed);
+        worst.death = worst.death.max(took);
+        assert!(gateway.child.try_wait().unwrap().is_none(), "the gateway ended");
+    }
+    pids.line();
+    until(gateway, "it is up at last", |(up, restarts)| up && restarts == kills as u64);
+    answers(alive, LIVES);
+    worst
+}
+
+fn p99(took: &Mutex<Vec<Duration>>) -> Option<f64> {
+    let mut took = took.lock().unwrap().clone();
+    took.sort_unstable();
+    let at = took.len() * 99 / 100;
+    took.get(at).map(Duration::as_secs_f64)
+}
+
+/// F1, S0-79: a server that is killed again and again under load takes nobody with it: the gateway stays, each call has one
+/// outcome, those of other servers all succeed, and the page follows each death and each return.
+#[test]
+fn f1_a_server_that_dies_all_the_time_harms_no_other() {
+    let (world, pids) = world();
+    let mut gateway = world.serve(&[]);
+    let (alive, told) = mpsc::channel();
+    let flag = || AtomicBool::new(false);
+    let books = Arc::new(Books {
+        stop: flag(),
+        killing: flag(),
+        sent: AtomicUsize::default(),
+        done: AtomicUsize::default(),
+        lost: AtomicUsize::default(),
+        took: Default::default(),
+        alive,
+    });
+    gateway.stands("ready");
+    let (address, load) = (gateway.address.clone(), Arc::clone(&books));
+    let clients = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut clients = JoinSet::new();
+            for (at, server) in STEADY.into_iter().chain([VICTIM]).enumerate() {
+                for number in at * EACH..(at + 1) * EACH {
+                    clients.spawn(client(address.clone(), number, server, Arc::clone(&load)));
+                }
+            }
+            clients.join_all().await.len()
+        })
+    });
+    let (kills, begun) = (amount("CARDAN_KILLS", 40), Instant::now());
+    let worst = kill(&mut gateway, &pids, &books, &told, kills);
+    books.stop.store(true, Ordering::Relaxed);
+    assert_eq!(clients.join().expect("a client saw what it should not"), (STEADY.len() + 1) * EACH);
+    let [sent, done, lost] =
+        [&books.sent, &books.done, &books.lost].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(sent, done + lost, "each call has one outcome");
+    assert!(lost <= kills * EACH, "{lost} of {kills} kills: only what was under way is lost");
+    assert_eq!(gateway.get("/healthz", &[]).status, 200);
+    let took = begun.elapsed().as_secs_f64();
+    println!(
+        "{kills} kills in {took:.1} s: {sent} calls, {done} done, {lost} lost; told at worst: {worst:.1?}"
+    );
+    if kills > IN_A_ROW {
+        let [quiet, killing] = [0, 1].map(|phase| p99(&books.took[phase]).unwrap());
+        let times = killing / quiet;
+        println!(
+            "p99 of other servers: {:.2} ms, without kills {:.2} ms: {times:.2} times",
+            killing * 1e3,
+            quiet * 1e3
+        );
+        assert!(worst.death <= TRUTH && worst.returned <= TRUTH, "{worst:?}");
+        assert!(times <= P99_TIMES, "{times:.2} times is more than {P99_TIMES}");
+    }
+}
