@@ -4,6 +4,7 @@
 //! The long forms are the same tests with more to do: `cargo xtask soak --through` and `cargo xtask soak --kills`.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![allow(clippy::print_stdout, reason = "the long forms tell what they measured")]
 
 mod client;
 #[path = "../common/mod.rs"]
