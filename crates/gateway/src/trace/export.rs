@@ -94,6 +94,8 @@ impl Exporter {
         // Whoever ends has little time, and a collector that is away has all of it.
         if timeout(FLUSH, &mut task).await.is_err() {
             task.abort();
+            // It ends at once, and with it the queue: what comes later is counted.
+            let _ = task.await;
         }
     }
 }
