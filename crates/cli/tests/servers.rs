@@ -48,6 +48,11 @@ impl World {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        let file = self.home.join("project/cardan.toml");
+        if file.exists() {
+            // Named, and so trusted: whether a project's file may run anything is asked elsewhere.
+            command.env("CARDAN_CONFIG", file);
+        }
         command
     }
 

@@ -54,6 +54,21 @@ pub fn replace(path: &Path, old: Option<&str>, new: &str) -> io::Result<Saved> {
     Ok(Saved::Backup(backup))
 }
 
+/// Puts a text in the place of what was there, whole or not at all, for its owner alone. No backup is kept.
+pub(crate) fn overwrite(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)?;
+    let draft = sibling(path, &format!(".cardan-{}", std::process::id()));
+    // Left behind by someone who had the same number.
+    let _ = fs::remove_file(&draft);
+    if let Err(error) = write_new(&draft, text).and_then(|()| fs::rename(&draft, path)) {
+        let _ = fs::remove_file(&draft);
+        return Err(error);
+    }
+    settle(folder);
+    Ok(())
+}
+
 /// Lets the names in a folder outlast a loss of power. Where that cannot be asked for, they are as safe as they are.
 pub fn settle(folder: &Path) {
     if let Ok(folder) = fs::File::open(folder) {

@@ -33,6 +33,7 @@ pub mod token;
 pub mod toml;
 pub mod tool;
 pub mod tree;
+pub mod trust;
 pub mod write;
 
 pub use load::{Config, Search};

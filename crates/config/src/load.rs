@@ -16,6 +16,7 @@ use crate::resolve::input_variable;
 use crate::server::{Server, Settings};
 use crate::telemetry::Telemetry;
 use crate::tool::{Folders, Tool};
+use crate::trust::Trusted;
 
 /// Where to look.
 #[derive(Debug, Clone)]
@@ -113,6 +114,16 @@ impl Search {
         Tool::Cardan.user_files(&self.folders).into_iter().next()
     }
 
+    /// Did a file come with the project, so that nobody has looked at it yet? What the user named has been looked at.
+    fn came_along(&self, path: &Path, tool: Tool, reason: &Reason) -> bool {
+        let of_user = || tool.user_files(&self.folders).iter().any(|file| file == path);
+        match reason {
+            Reason::Named | Reason::User => false,
+            Reason::Project => !of_user(),
+            Reason::Imported { .. } => path.starts_with(self.project()) && !of_user(),
+        }
+    }
+
     /// Our files, nearest first.
     fn own(&self) -> Vec<(PathBuf, Reason)> {
         if let Some(file) = &self.file {
@@ -140,6 +151,8 @@ impl Search {
             files.extend(tool.project_files(&self.project()));
             files.extend(tool.user_files(&self.folders));
         }
+        // What is trusted meanwhile is a change, too.
+        files.extend(Trusted::file(&self.folders));
         files.sort();
         files.dedup();
         files
@@ -183,7 +196,7 @@ impl Config {
         if self.sources.iter().any(|source| source.file.path == path) {
             return None;
         }
-        let file = match File::read(path, tool) {
+        let mut file = match File::read(path, tool) {
             Ok(file) => file,
             Err(problem) => {
                 if !matches!(reason, Reason::Imported { .. }) {
@@ -193,6 +206,12 @@ impl Config {
                 return None;
             }
         };
+        if search.came_along(path, file.tool, &reason) {
+            let trusted = Trusted::of(&search.folders);
+            for server in &mut file.servers {
+                server.origin.standing = trusted.standing(server);
+            }
+        }
         self.problems.extend(file.problems.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);

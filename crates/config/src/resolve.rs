@@ -12,8 +12,9 @@ use crate::file::read_plain;
 use crate::problem::{Problem, Scene};
 use crate::run;
 use crate::server::{Launch, Remote, Server, Way};
-use crate::show::looks_secret;
+use crate::show::{self, looks_secret};
 use crate::text::{Part, Place, Text};
+use crate::trust::Standing;
 
 /// May commands in values be run?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -139,7 +140,7 @@ impl Server {
         surroundings: &Surroundings<'_>,
     ) -> (Result<Resolved, Problem>, Vec<PathBuf>) {
         let mut work = Work { server: self, surroundings, secrets: Vec::new(), sources: Vec::new() };
-        let reach = work.reach();
+        let reach = work.allowed().and_then(|()| work.reach());
         let Work { secrets, sources, .. } = work;
         (reach.map(|reach| Resolved { reach, redactor: Redactor::new(secrets) }), sources)
     }
@@ -164,6 +165,26 @@ impl Work<'_> {
             Way::Pipe(path) => Reach::Pipe(self.path(path, "url")?),
             Way::Tcp(address) => Reach::Tcp(self.expand(address, "url")?),
         })
+    }
+
+    /// Nothing is done on the word of a file that nobody has looked at.
+    fn allowed(&self) -> Result<(), Problem> {
+        let Server { name, origin, .. } = self.server;
+        let field = if matches!(self.server.way, Way::Command(_)) { "command" } else { "url" };
+        let what = show::summary(self.server);
+        match origin.standing {
+            Standing::Ours | Standing::Trusted => Ok(()),
+            Standing::Unseen => {
+                let message = format!("it came with the project and is not trusted yet: {what}");
+                let next = format!("look at it, then say `cardan config trust {name}`");
+                Err(self.problem(field, message).next(next))
+            }
+            Standing::Exposed => {
+                let message =
+                    format!("everyone on this machine can change this file, so it is not trusted: {what}");
+                Err(self.problem(field, message).next("take the right to write it away from others"))
+            }
+        }
     }
 
     /// What a file of values holds.

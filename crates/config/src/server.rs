@@ -12,6 +12,7 @@ use crate::rules::Rules;
 use crate::text::{Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node};
+use crate::trust::Standing;
 
 /// A configured server. Nothing in it is expanded, and printing it shows no literal value.
 #[derive(Debug, Clone)]
@@ -166,6 +167,8 @@ pub struct Provenance {
     pub tool: Option<Tool>,
     /// The project that it is for, where a user's file says so.
     pub project: Option<PathBuf>,
+    /// May what the file says be done?
+    pub standing: Standing,
     /// Line and column of each key in its table, and of the keys in their tables.
     pub(crate) places: Vec<(String, usize, usize)>,
 }
@@ -175,7 +178,7 @@ impl Provenance {
     #[must_use]
     pub fn place_of(&self, field: &str) -> (usize, usize) {
         let words: &[&str] = match field {
-            "url" => &["url", "serverUrl", "httpUrl", "baseUrl"],
+            "url" => &["url", "serverUrl", "httpUrl", "baseUrl", "endpoint"],
             "env_file" => &["env_file", "envFile"],
             "bearer_env" => &["bearer_env", "bearer_token_env_var", "bearerTokenEnv"],
             "args" => &["args", "command"],

@@ -11,6 +11,7 @@ use crate::server::{Launch, Provenance, Remote, Server, Way};
 use crate::text::Text;
 use crate::tool::Tool;
 use crate::tree::{Entry, Node, Value};
+use crate::trust::Standing;
 use crate::write::write;
 
 /// All that is known about a server, as a table without secrets. Literal values of variables and headers are not
@@ -29,6 +30,13 @@ pub fn server(server: &Server, config: &Config) -> Node {
     }
     if let Some(project) = &server.origin.project {
         out.push(Entry::new("project", Node::text(project.display().to_string())));
+    }
+    match server.origin.standing {
+        Standing::Ours => {}
+        standing => {
+            let trusted = standing == Standing::Trusted;
+            out.push(Entry::new("trusted", Node::new(Value::Bool(trusted))));
+        }
     }
     match &server.way {
         Way::Command(launch) => launched(launch, &mut out),

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cardan_client::{Client, way};
+use cardan_config::trust::{Standing, Trusted};
 use cardan_config::{Config, Search, show};
 use cardan_gateway::configured::{self, here};
 use cardan_gateway::fleet::{Fleet, Health, Making, Options, Reloaded, Spec};
@@ -162,7 +163,7 @@ async fn s0_79_files_of_values_are_followed() {
     fs::write(&path, text).unwrap();
     fs::write(&env, "A=1\n").unwrap();
     fs::write(&key, "one-canary").unwrap();
-    let search = search(&scratch);
+    let search = Search { file: Some(path.clone()), ..search(&scratch) };
     let follow = Follow::read(search.clone());
     let specs = move |config: &Config| {
         let connector = Client::builder("test", "0");
@@ -209,7 +210,8 @@ fn a_file_of_values_may_come_later() {
     let path = file(&scratch);
     let server = "[servers.a]\ncommand = 'x'\nenv_file = ['one', 'two']\n";
     fs::write(&path, server).unwrap();
-    let mut follow = Follow::read(search(&scratch));
+    // Named, and so trusted: of one that is not, nobody knows which files it needs.
+    let mut follow = Follow::read(Search { file: Some(path.clone()), ..search(&scratch) });
     fs::write(&path, format!("{server}[servers.b]\ncommand = 'y'\n")).unwrap();
     assert!(matches!(settled(&mut follow), Look::Taken(_)), "known to be wrong, so it hinders nothing");
     for file in ["one", "two"] {
@@ -218,6 +220,21 @@ fn a_file_of_values_may_come_later() {
     }
     fs::remove_file(scratch.path().join("project/two")).unwrap();
     assert!(matches!(settled(&mut follow), Look::Refused(_)), "it worked");
+}
+
+/// T24: what is trusted while a gateway runs is taken over, and what came with a project stands still until then.
+#[test]
+fn t24_trust_is_taken_over() {
+    let scratch = Scratch::new("trust-later");
+    let path = file(&scratch);
+    fs::write(&path, "[servers.a]\ncommand = 'x'\n").unwrap();
+    let search = search(&scratch);
+    let mut follow = Follow::read(search.clone());
+    let standing = |config: &Config| config.servers[0].origin.standing;
+    assert_eq!(standing(follow.config()), Standing::Unseen);
+    Trusted::of(&search.folders).add(&follow.config().servers).unwrap();
+    assert!(matches!(settled(&mut follow), Look::Taken(_)));
+    assert_eq!(standing(follow.config()), Standing::Trusted);
 }
 
 /// Servers in memory by the names of a configuration, and who was reached.

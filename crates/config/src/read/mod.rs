@@ -20,6 +20,7 @@ use crate::server::{Provenance, Server, Settings};
 use crate::telemetry::Telemetry;
 use crate::tool::{Format, OF_PROJECTS, Tool};
 use crate::tree::{Entry, Malformed, Node, Value};
+use crate::trust::Standing;
 use crate::{json, keys, toml, tree};
 
 pub(crate) use fields::{DIALECTS, time};
@@ -231,6 +232,7 @@ impl File {
                         line: lines.position(entry.key_span.start).0,
                         tool: Some(self.tool),
                         project: project.map(Path::to_owned),
+                        standing: Standing::Ours,
                         places: places(&lines, &entry.node),
                     };
                     self.servers.push(server);

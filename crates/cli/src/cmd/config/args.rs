@@ -57,6 +57,26 @@ pub(crate) enum Verb {
     Import(ImportArgs),
     /// Copy servers into another tool's file
     Export(ExportArgs),
+    /// Show what files that came with the project would run, and trust it
+    Trust(TrustArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A cardan.toml or another tool's file in a project may have been written by anyone. Its servers that start processes or send
+values of this machine elsewhere are used only when they are trusted, and again when anything about them has changed. Servers that
+`cardan config add` writes are trusted, as is every file that is named with --config.
+
+Examples:
+  cardan config trust
+  cardan config trust files
+  cardan config trust --all")]
+pub(crate) struct TrustArgs {
+    /// The servers to trust as they are now; without any, all that wait are shown
+    pub(crate) names: Vec<String>,
+    /// Trust all that wait
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

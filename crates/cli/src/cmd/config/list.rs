@@ -1,6 +1,7 @@
 //! `cardan config list`: the servers, and where they come from.
 
 use cardan_config::tree::{Entry, Node, Value};
+use cardan_config::trust::Standing;
 use cardan_config::{Config, File, Search, json, show};
 
 use super::args::ListArgs;
@@ -45,11 +46,15 @@ fn text(config: &Config, search: &Search, from: Option<&str>) -> String {
         .servers
         .iter()
         .map(|server| {
-            let kind = if server.enabled { server.way.kind().to_owned() } else { "off".to_owned() };
+            let kind = match server.origin.standing {
+                _ if !server.enabled => "off",
+                Standing::Ours | Standing::Trusted => server.way.kind(),
+                Standing::Unseen | Standing::Exposed => "untrusted",
+            };
             let project = server.origin.project.as_ref();
             let project = project.map_or_else(String::new, |project| format!(" (for {})", project.display()));
             let place = format!("{}:{}{project}", short(&server.origin.file, search), server.origin.line);
-            [server.name.clone(), kind, show::summary(server), place]
+            [server.name.clone(), kind.to_owned(), show::summary(server), place]
         })
         .collect();
     if let (Some(from), true) = (from, rows.is_empty()) {

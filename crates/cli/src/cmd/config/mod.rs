@@ -10,6 +10,7 @@ mod import;
 mod list;
 mod remove;
 mod save;
+mod trust;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub(crate) fn run(args: ConfigArgs) -> Result<(), Failure> {
         Verb::Remove(args) => remove::run(&args, &search),
         Verb::Import(args) => import::run(&args, &search),
         Verb::Export(args) => export::run(&args, &search),
+        Verb::Trust(args) => trust::run(&args, &search),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cardan_config::edit::{Change, EditError, edit};
 use cardan_config::file::{Saved, replace};
+use cardan_config::trust::Trusted;
 use cardan_config::{File, Search, Tool};
 
 use super::args::Scope;
@@ -19,6 +20,8 @@ pub(super) struct Draft {
     tool: Tool,
     old: Option<String>,
     new: String,
+    /// The servers that the user put there.
+    put: Vec<String>,
 }
 
 impl Draft {
@@ -29,7 +32,7 @@ impl Draft {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::usage(format!("{} cannot be read: {error}", path.display()))),
         };
-        Ok(Self { path, tool, new: old.clone().unwrap_or_default(), old })
+        Ok(Self { path, tool, new: old.clone().unwrap_or_default(), old, put: Vec::new() })
     }
 
     /// Our own file: the one that was named, or that of the scope.
@@ -62,6 +65,9 @@ impl Draft {
     pub(super) fn change(&mut self, change: Change<'_>) -> Result<Vec<String>, EditError> {
         let edited = edit(&self.path, &self.new, self.tool, change)?;
         self.new = edited.text;
+        if let Change::Add(server) | Change::Replace(server) = change {
+            self.put.push(server.name.clone());
+        }
         Ok(edited.lost)
     }
 
@@ -89,7 +95,22 @@ impl Draft {
             }
             Err(error) => return Err(Failure::usage(format!("{place} cannot be written: {error}"))),
         }
+        self.trust(search);
         Ok(())
+    }
+
+    /// What the user put there is trusted, though the file may be a project's. The user's own files are, whatever is there.
+    fn trust(&self, search: &Search) {
+        if self.tool.user_files(&search.folders).contains(&self.path) {
+            return;
+        }
+        let Ok(file) = File::read(&self.path, Some(self.tool)) else { return };
+        let put = file.servers.iter().filter(|server| self.put.contains(&server.name));
+        if let Err(error) = Trusted::of(&search.folders).add(put) {
+            tell(&format!(
+                "warning: it is to be trusted with `cardan config trust` before it is used: {error}"
+            ));
+        }
     }
 }
 
