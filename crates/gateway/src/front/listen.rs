@@ -21,10 +21,45 @@ use crate::relay::Ear;
 /// How long a server may take to acknowledge. What stands later is not promised, but told all the same.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Who is told what a listen brings, once it is told what stands.
+struct Listener {
+    cx: CallCx,
+    /// What changed before that; none: it was told.
+    before: Mutex<Option<Vec<Change>>>,
+}
+
+impl Listener {
+    /// Something changed.
+    fn change(&self, change: Change) {
+        match &mut *lock(&self.before) {
+            Some(before) => {
+                // Of what stands for one thing the last counts, so there are no more than things that are listened to.
+                let same = |other: &Change| match (other, &change) {
+                    (Change::Task { id: one, .. }, Change::Task { id: two, .. }) => one == two,
+                    (one, two) => one == two,
+                };
+                before.retain(|other| !same(other));
+                before.push(change);
+            }
+            None => self.cx.change(change),
+        }
+    }
+
+    /// Tells what stands, and then what has changed meanwhile.
+    fn listening(&self, honoured: Interest) {
+        self.cx.listening(honoured);
+        // Under the lock, so that what comes now comes after.
+        let mut before = lock(&self.before);
+        for change in before.take().into_iter().flatten() {
+            self.cx.change(change);
+        }
+    }
+}
+
 /// One server's part of a listen.
 #[derive(Clone)]
 struct Part {
-    cx: CallCx,
+    listener: Arc<Listener>,
     /// Told what stands, once. None: it stood before or came too late, so what stands now may have missed something.
     stands: Arc<Mutex<Option<mpsc::Sender<Interest>>>>,
 }
@@ -40,7 +75,7 @@ impl Ear for Part {
     }
 
     fn change(&self, change: Change) {
-        self.cx.change(change);
+        self.listener.change(change);
     }
 }
 
@@ -68,11 +103,12 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
         resources: wanted.resources,
         ..Interest::default()
     };
+    let listener = Arc::new(Listener { cx, before: Mutex::new(Some(Vec::new())) });
     let (stands, mut standing) = mpsc::channel(parts.len().max(1));
     let mut ears = JoinSet::new();
     for (upstream, interest) in parts {
         let stands = Arc::new(Mutex::new(Some(stands.clone())));
-        let (part, station) = (Part { cx: cx.clone(), stands }, Arc::clone(station));
+        let (part, station) = (Part { listener: Arc::clone(&listener), stands }, Arc::clone(station));
         ears.spawn(hear(station, upstream, called.capabilities.clone(), interest, part));
     }
     drop(stands);
@@ -82,17 +118,17 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
         honoured.uris.extend(stands.uris);
         honoured.tasks.extend(stands.tasks);
     }
-    cx.listening(honoured.clone());
+    listener.listening(honoured.clone());
     loop {
         tokio::select! {
             change = changes.recv() => match change {
-                Ok(change) if honoured.covers(&change) => cx.change(change),
+                Ok(change) if honoured.covers(&change) => listener.change(change),
                 Ok(_) => {}
                 // Which were missed is not known, so all are told.
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
                     for change in [Change::Tools, Change::Prompts, Change::Resources] {
                         if honoured.covers(&change) {
-                            cx.change(change);
+                            listener.change(change);
                         }
                     }
                 }

@@ -115,12 +115,12 @@ pub(super) async fn listen(
     let mut followed = pool.follow(askable);
     let (mut ears, mut acknowledged) = (JoinSet::new(), false);
     loop {
-        let mut standing = None;
+        let (mut standing, mut failed, mut waiting) = (None, None, Vec::new());
         for shared in followed.news() {
             let first = Arc::ptr_eq(&shared, &own);
             // Sessions of a legacy upstream may each have a state of their own, wherever they lead.
             if !first && core.era() == Era::Modern && core.options.behind == Behind::One {
-                shared.caught_up();
+                shared.caught_up(followed.number);
                 continue;
             }
             let mut notes = shared.line.managed.notes();
@@ -130,22 +130,30 @@ pub(super) async fn listen(
             // One line has to stand; no other holds up the client for long.
             let wait = if acknowledged || standing.is_some() { HEARING } else { Duration::MAX };
             let stands = tokio::time::timeout(wait, listen.ready()).await;
-            shared.caught_up();
+            shared.caught_up(followed.number);
             match stands {
                 Ok(Ok(stands)) => standing = standing.or(Some(stands)),
-                Ok(Err(error)) if !acknowledged && standing.is_none() => {
-                    return Err(core.who.unreachable(&error));
+                // Another line may stand.
+                Ok(Err(error)) => {
+                    failed.get_or_insert(error);
+                    continue;
                 }
-                Ok(Err(_)) => continue,
                 Err(_) => {}
             }
-            ears.spawn(hear(listen, notes, interest.tasks.clone(), core.names.clone(), ear.clone()));
+            waiting.push((listen, notes));
         }
         // Not before it stands on every line there is: what the client calls next may go by any of them.
         if let (false, Some(mut stands)) = (acknowledged, standing) {
             core.names.dress(&mut stands.tasks);
             ear.listening(stands);
             acknowledged = true;
+        }
+        if let (false, Some(error)) = (acknowledged, failed) {
+            return Err(core.who.unreachable(&error));
+        }
+        // Nothing is told before what stands is.
+        for (listen, notes) in waiting {
+            ears.spawn(hear(listen, notes, interest.tasks.clone(), core.names.clone(), ear.clone()));
         }
         tokio::select! {
             _ = ears.join_next() => {

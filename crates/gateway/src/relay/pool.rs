@@ -1,6 +1,6 @@
 //! The lines that calls share, or hold alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub(super) struct Pool {
     tidying: OnceLock<AbortHandle>,
     /// Counts the lines that were opened, for listens that follow all of them.
     opened: watch::Sender<u64>,
+    /// Listens that follow the lines of a shelf, by their numbers.
+    listens: Mutex<Vec<(u64, Place)>>,
     farewells: Arc<Farewells>,
 }
 
@@ -65,8 +67,8 @@ pub(super) struct Shared {
     pub(super) line: Line,
     voice: Arc<Voice>,
     origin: Origin,
-    /// Listens that were there when it was opened and do not stand on it yet.
-    behind: watch::Sender<usize>,
+    /// Listens that were there when it was opened and do not stand on it yet, by their numbers.
+    behind: watch::Sender<BTreeSet<u64>>,
 }
 
 impl Shared {
@@ -80,18 +82,18 @@ impl Shared {
         })
     }
 
-    /// One listen stands on it, or never will.
-    pub(super) fn caught_up(&self) {
-        self.behind.send_modify(|behind| *behind = behind.saturating_sub(1));
+    /// A listen stands on it, or never will. One that came later than the line is nobody's to wait for.
+    pub(super) fn caught_up(&self, listen: u64) {
+        self.behind.send_if_modified(|behind| behind.remove(&listen));
     }
 
     /// Waits until what is called now is heard by all who listened before.
     pub(super) async fn heard(&self) {
-        if *self.behind.borrow() == 0 {
+        if self.behind.borrow().is_empty() {
             return;
         }
         // Who listens too slowly does not hold up who calls.
-        let _ = tokio::time::timeout(HEARING, self.behind.subscribe().wait_for(|behind| *behind == 0)).await;
+        let _ = tokio::time::timeout(HEARING, self.behind.subscribe().wait_for(BTreeSet::is_empty)).await;
     }
 }
 
@@ -101,8 +103,6 @@ struct Entry {
     /// Since when nothing runs there.
     idle: Instant,
     held: Held,
-    /// Listens of clients that follow the lines of its shelf; counted at the first.
-    listens: usize,
 }
 
 /// Whether a line is held alone.
@@ -139,9 +139,9 @@ impl Pool {
     ) -> Arc<Self> {
         let lent = lent.map(|managed| {
             let (line, voice) = (Line::lent(managed), Arc::default());
-            let behind = watch::Sender::new(0);
+            let behind = watch::Sender::default();
             let shared = Arc::new(Shared { line, voice, origin: Origin::Lent, behind });
-            let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens: 0 };
+            let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No };
             (Place::Kept(Askable::NOTHING), vec![entry])
         });
         let pool = Arc::new(Self {
@@ -155,6 +155,7 @@ impl Pool {
             leaving: AtomicUsize::new(0),
             tidying: OnceLock::new(),
             opened: watch::Sender::new(0),
+            listens: Mutex::default(),
             farewells,
         });
         let tidying = tokio::spawn(tidy(Arc::downgrade(&pool), Arc::clone(&pool.idled))).abort_handle();
@@ -232,8 +233,7 @@ impl Pool {
         let at = match found {
             Some(at) => at,
             None if total < self.max || shelf.is_empty() && need == Need::Any => {
-                let listens = shelf.first().map_or(0, |first| first.listens);
-                shelf.push(self.open(askable, listens));
+                shelf.push(self.open(askable, key));
                 self.opened.send_modify(|opened| *opened += 1);
                 shelf.len() - 1
             }
@@ -248,24 +248,28 @@ impl Pool {
         Some(Lease { pool: Arc::clone(self), key, shared, need, landed: false })
     }
 
-    fn open(&self, askable: Askable, listens: usize) -> Entry {
+    /// Opens a line, for this shelf.
+    fn open(&self, askable: Askable, key: Place) -> Entry {
         let voice = Arc::new(Voice::default());
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.capabilities(), hears);
-        let behind = watch::Sender::new(listens);
+        let listens = lock(&self.listens);
+        let behind = listens.iter().filter(|(_, of)| *of == key).map(|(number, _)| *number).collect();
+        let behind = watch::Sender::new(behind);
         let shared = Arc::new(Shared { line, voice, origin: Origin::Own, behind });
-        Entry { shared, running: 0, idle: Instant::now(), held: Held::No, listens }
+        Entry { shared, running: 0, idle: Instant::now(), held: Held::No }
     }
 
     /// Follows the lines on which `askable` may be asked: those there are, and those to come.
     pub(super) fn follow(self: &Arc<Self>, askable: Askable) -> Followed {
         let opened = self.opened.subscribe();
         let key = Place::Kept(askable);
-        if let Some(first) = lock(&self.shelves).get_mut(&key).and_then(|shelf| shelf.first_mut()) {
-            first.listens += 1;
-        }
-        Followed { pool: Arc::clone(self), key, opened, known: Vec::new() }
+        // What is opened meanwhile counts it or is seen by it.
+        let mut listens = lock(&self.listens);
+        let number = listens.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+        listens.push((number, key));
+        Followed { pool: Arc::clone(self), key, number, opened, known: Vec::new() }
     }
 
     fn give_back(self: &Arc<Self>, lease: &Lease) {
@@ -370,6 +374,8 @@ async fn tidy(pool: Weak<Pool>, idled: Arc<Notify>) {
 pub(super) struct Followed {
     pool: Arc<Pool>,
     key: Place,
+    /// Which of the listens it is.
+    pub(super) number: u64,
     opened: watch::Receiver<u64>,
     known: Vec<Weak<Shared>>,
 }
@@ -398,15 +404,11 @@ impl Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        let mut shelves = lock(&self.pool.shelves);
-        if let Some(first) = shelves.get_mut(&self.key).and_then(|shelf| shelf.first_mut()) {
-            first.listens = first.listens.saturating_sub(1);
-        }
+        let shelves = lock(&self.pool.shelves);
+        lock(&self.pool.listens).retain(|(number, _)| *number != self.number);
         // Whoever waits for this one waits no longer.
         for line in shelves.get(&self.key).into_iter().flatten() {
-            if !self.known.iter().any(|known| known.as_ptr() == Arc::as_ptr(&line.shared)) {
-                line.shared.caught_up();
-            }
+            line.shared.caught_up(self.number);
         }
     }
 }
@@ -445,5 +447,43 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let pool = Arc::clone(&self.pool);
         pool.give_back(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardan_client::{Client, way};
+    use cardan_proto::upkeep::policy::Policy;
+    use cardan_runtime::memory::MemoryLink;
+
+    use super::*;
+
+    /// A call by a new line waits for those who listened before it was opened: not for later ones, whose catching up
+    /// counts for nobody else, and not for those who have gone.
+    #[tokio::test]
+    async fn a_new_line_waits_for_those_who_listened_before() {
+        let way = way(std::future::pending::<Result<MemoryLink, std::convert::Infallible>>);
+        let making = Making { connector: Client::builder("x", "1"), way, policy: Policy::CHILD };
+        let pool = Pool::start(making, None, &Options::default(), Arc::default());
+        let askable = json!({});
+        let (first, second) = (pool.follow(&askable), pool.follow(&askable));
+        let other = pool.follow(&json!({"roots": {}}));
+        let fresh = pool.open(&askable, "fresh");
+        assert!(fresh.shared.behind.borrow().is_empty(), "nobody follows these");
+        let entry = pool.open(&askable, &askable.to_string());
+        let line = Arc::clone(&entry.shared);
+        lock(&pool.shelves).insert(askable.to_string(), vec![entry]);
+        let behind = || line.behind.borrow().len();
+        assert_eq!(behind(), 2, "those of its own shelf");
+        let mut later = pool.follow(&askable);
+        assert_eq!(later.news().len(), 1);
+        line.caught_up(later.number);
+        line.caught_up(other.number);
+        line.caught_up(first.number);
+        line.caught_up(first.number);
+        assert_eq!(behind(), 1, "each counts once, and for itself");
+        drop(second);
+        line.heard().await;
+        assert_eq!(behind(), 0, "who has gone is not waited for");
     }
 }
