@@ -23,7 +23,7 @@ use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
-use super::{Inner, listen, lists, tasks, traced};
+use super::{Inner, listen, lists, read, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::meter::Span;
@@ -155,7 +155,7 @@ impl Station {
             Method::ResourcesTemplatesList => self.list(Kind::Templates, &called).await,
             Method::ToolsCall => self.call_named(Kind::Tools, cx, called).await,
             Method::PromptsGet => self.call_named(Kind::Prompts, cx, called).await,
-            Method::ResourcesRead => self.read(cx, called).await,
+            Method::ResourcesRead => read::read(&self, cx, called).await,
             Method::ResourcesSubscribe => self.subscribe(&address(&called)?).await,
             Method::ResourcesUnsubscribe => self.unsubscribe(&address(&called)?).await,
             Method::CompletionComplete => self.complete(cx, called).await,
@@ -187,6 +187,17 @@ impl Station {
                 Ok(self.view().find(kind, key))
             }
         }
+    }
+
+    /// Waits until it is known who has what is at an address: a server of which nothing is known yet may say that it does.
+    pub(super) async fn sought_at(&self, uri: &str) -> Result<(), Fault> {
+        let view = self.view();
+        let said = |(_, likely): &(_, Likely)| *likely == Likely::Said;
+        let listed = view.find(Kind::Resources, uri).is_some();
+        if !listed && !view.having(uri, Purpose::Listen).first().is_some_and(said) {
+            self.front.all_known().await?;
+        }
+        Ok(())
     }
 
     /// A list of a server is another, at least for this client.
@@ -271,30 +282,9 @@ impl Station {
         self.forward(&upstream, cx, called).await
     }
 
-    /// A resource: by whoever has it.
-    async fn read(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        let uri = address(&called)?;
-        self.front.settled().await;
-        let mut missing = None;
-        for (upstream, likely) in self.view().having(&uri, Purpose::Read) {
-            match self.forward(&upstream, cx.clone(), called.clone()).await {
-                // A server that is away may have it or not: the next may, and if none has, this is what is told.
-                Err(fault) => missing = Some(fault),
-                // Not all servers say in the same words that they do not have it.
-                Ok(Answer::Fault(fault)) if likely == Likely::Guessed || fault.is_resource_not_found() => {
-                    missing.get_or_insert(fault);
-                }
-                Ok(answer) => return Ok(answer),
-            }
-        }
-        Err(missing.unwrap_or_else(|| {
-            self.front.house.refusals.count(Refused::Unknown);
-            Fault::resource_not_found(&uri)
-        }))
-    }
-
     async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Answer, Fault> {
         self.front.settled().await;
+        self.sought_at(uri).await?;
         let mut refused = None;
         for (upstream, _) in self.view().having(uri, Purpose::Listen) {
             let reached = match self.front.house.relays.reach(&upstream).await {
@@ -555,7 +545,7 @@ fn empty() -> Answer {
     Answer::Done(Bytes::from_static(b"{}"))
 }
 
-fn address(called: &Called) -> Result<Box<str>, Fault> {
+pub(super) fn address(called: &Called) -> Result<Box<str>, Fault> {
     let uri = called.call.params.text(Param::Uri).map(|uri| Box::<str>::from(&*uri));
     uri.ok_or_else(|| Fault::invalid_params("params.uri: missing, or not text"))
 }

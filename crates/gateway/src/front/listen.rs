@@ -84,6 +84,10 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     let wanted = Interest::asked_by(&called.call.params)?;
     let front = &station.front;
     front.settled().await;
+    for uri in &wanted.uris {
+        // One that cannot be reached is listened to when it is there.
+        let _ = station.sought_at(uri).await;
+    }
     // From here on nothing is missed.
     let mut changes = front.changes();
     let mut parts: Vec<(Arc<Upstream>, Interest)> = Vec::new();

@@ -18,6 +18,7 @@ mod greeting;
 mod listen;
 mod lists;
 mod own;
+mod read;
 mod refused;
 mod relays;
 mod tasks;
@@ -135,6 +136,13 @@ struct House {
     meter: Arc<Meter>,
     /// The fronts of single servers that someone holds.
     alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
+}
+
+/// Was there anything to wait for?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Yes,
+    No,
 }
 
 struct Inner {
@@ -409,6 +417,25 @@ impl Inner {
             (Scope::All, _) => self.house.fleet.settle(GRACE).await,
         }
         Ok(())
+    }
+
+    /// Waits for servers of which nothing is known yet; tells whether there were any.
+    async fn all_known(&self) -> Result<Waited, Fault> {
+        let upstreams = self.scope.upstreams(&self.house.fleet);
+        let mut unknown = upstreams.iter().filter(|upstream| upstream.catalog().is_none());
+        match self.scope {
+            Scope::One(_) => {
+                let unknown = unknown.next();
+                self.known(unknown).await?;
+                Ok(if unknown.is_some() { Waited::Yes } else { Waited::No })
+            }
+            // Whose it may be is not known, so it is not waited for longer than for any that was lost.
+            Scope::All if unknown.any(|upstream| !upstream.is_decided()) => {
+                self.house.fleet.settle(GRACE).await;
+                Ok(Waited::Yes)
+            }
+            Scope::All => Ok(Waited::No),
+        }
     }
 
     /// Waits until it is known what a server offers.

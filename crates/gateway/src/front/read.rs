@@ -1,0 +1,114 @@
+//! Reading: a resource is read from whoever has it, and goes on where it was begun.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::model::ResultType;
+use cardan_proto::session::event::{Answer, Called};
+use cardan_runtime::cx::CallCx;
+use serde_json::{Value, json};
+
+use super::Waited;
+use super::desk::{Station, address};
+use super::refused::Refused;
+use super::view::{Likely, Purpose};
+use crate::fleet::Upstream;
+
+/// A resource: by whoever has it. Servers that are not known yet are waited for where no other has it.
+pub(super) async fn read(station: &Arc<Station>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    let uri = address(&called)?;
+    station.front.settled().await;
+    let (round, called) = Round::of(station, called)?;
+    let (mut tried, mut missing): (Vec<Arc<Upstream>>, _) = (Vec::new(), None);
+    let mut waited = Waited::No;
+    loop {
+        for (upstream, likely) in station.view().having(&uri, Purpose::Read) {
+            let before = tried.iter().any(|tried| Arc::ptr_eq(tried, &upstream));
+            if before || !round.is_at(upstream.name()) {
+                continue;
+            }
+            tried.push(Arc::clone(&upstream));
+            match station.forward(&upstream, cx.clone(), called.clone()).await {
+                // A server that is away may have it or not: the next may, and if none has, this is what is told.
+                Err(fault) => missing = Some(fault),
+                // Not all servers say in the same words that they do not have it.
+                Ok(Answer::Fault(fault)) if likely == Likely::Guessed || fault.is_resource_not_found() => {
+                    missing.get_or_insert(fault);
+                }
+                Ok(answer) => return Ok(asking(answer, upstream.name())),
+            }
+        }
+        // Once: who tells nothing now has nothing for now.
+        if waited == Waited::Yes || station.front.all_known().await? == Waited::No {
+            break;
+        }
+        waited = Waited::Yes;
+    }
+    Err(missing.unwrap_or_else(|| {
+        station.front.house.refusals.count(Refused::Unknown);
+        Fault::resource_not_found(&uri)
+    }))
+}
+
+/// Where a read goes.
+enum Round {
+    /// To whoever has it.
+    First,
+    /// To the server that asked.
+    Next(Box<str>),
+}
+
+/// What a client sends back with its answers: the server that asked, and what that server wants back.
+#[derive(serde::Deserialize)]
+struct State(Box<str>, Option<Box<str>>);
+
+impl Round {
+    /// The round of a call, and the call as its server knows it.
+    fn of(station: &Station, called: Called) -> Result<(Self, Called), Fault> {
+        let state = called.call.params.text(Param::RequestState);
+        let Some(State(server, own)) = state.and_then(|state| serde_json::from_str(&state).ok()) else {
+            return Ok((Self::First, called));
+        };
+        let member = Param::RequestState.name();
+        let called = match own {
+            Some(own) => station.renamed(called, member, &Value::from(&*own).to_string())?,
+            None => station.without(called, member)?,
+        };
+        Ok((Self::Next(server), called))
+    }
+
+    fn is_at(&self, server: &str) -> bool {
+        match self {
+            Self::First => true,
+            Self::Next(asked) => **asked == *server,
+        }
+    }
+}
+
+/// An answer that asks says who asked, so that the answers go there: others may have the address too.
+fn asking(answer: Answer, server: &str) -> Answer {
+    let with = |own: Option<&str>| json!([server, own]).to_string();
+    match answer {
+        Answer::Ask(mut asks) => {
+            asks.state = Some(with(asks.state.as_deref()).into());
+            Answer::Ask(asks)
+        }
+        Answer::Done(result) => Answer::Done(marked(result, with)),
+        Answer::Sealed(result) => Answer::Sealed(marked(result, with)),
+        other => other,
+    }
+}
+
+fn marked(result: Bytes, with: impl Fn(Option<&str>) -> String) -> Bytes {
+    if ResultType::peek(&result) != ResultType::InputRequired {
+        return result;
+    }
+    let member = Param::RequestState.name();
+    let own = member_of(&result, member).ok().flatten();
+    let own = own.and_then(|raw| serde_json::from_slice::<Box<str>>(&raw).ok());
+    let state = Value::from(with(own.as_deref())).to_string();
+    splice(&result, &[Edit::Set(member, state.as_bytes())]).unwrap_or(result)
+}

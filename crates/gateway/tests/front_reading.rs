@@ -1,0 +1,138 @@
+//! Resources are read and followed where they are, though their server may only be starting, and a read that is asked goes on
+//! where it was asked.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod fronting;
+mod relaying;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_client::{Client, way};
+use cardan_gateway::fleet::{self, Fleet, Making, Spec};
+use cardan_gateway::front::{Front, Options};
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::model::form::Form;
+use cardan_proto::model::{ResourceContents, ResourceTemplate};
+use cardan_proto::session::event::{CallOptions, Interest};
+use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::memory;
+use cardan_server::{Cx, Server, Stop, Variables};
+use fronting::{Stage, at, front, server, spec};
+use relaying::{answering, plain, revisions, soon};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+/// A server that is there when it may be.
+fn slow(name: &'static str, leave: &Arc<Semaphore>) -> Spec {
+    let (server, leave) = (server(name, Era::Modern, &Stage::default()), Arc::clone(leave));
+    let way = way(move || {
+        let (server, leave) = (server.clone(), Arc::clone(&leave));
+        async move {
+            leave.acquire().await.unwrap().forget();
+            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+            tokio::spawn(async move { server.serve(theirs).await });
+            Ok::<_, Infallible>(ours)
+        }
+    });
+    let making = Making { connector: Client::builder("fleet", "1"), way, policy: Policy::CHILD };
+    Spec::new(name, "http", format!("digest of {name}"), making)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Read,
+    Follow,
+}
+
+/// What is at an address, or that it is followed.
+async fn wished(client: &Client, wish: Wish, era: Era) -> bool {
+    match (wish, era) {
+        (Wish::Read, _) => client.read("late://a").await.is_ok(),
+        (Wish::Follow, Era::Legacy) => {
+            let params = Some(Bytes::from(json!({"uri": "late://a"}).to_string()));
+            client.raw(Method::ResourcesSubscribe, params, CallOptions::default()).await.is_ok()
+        }
+        (Wish::Follow, Era::Modern) => {
+            let mut listen = client.listen(Interest { uris: vec!["late://a".into()], ..Interest::default() });
+            listen.ready().await.is_ok_and(|interest| interest.uris.len() == 1)
+        }
+    }
+}
+
+/// S0-80: who reads or follows something before its server is known waits for it, as who calls a tool does.
+#[tokio::test]
+async fn s0_80_reads_and_listens_wait_for_servers_that_start() {
+    for era in ERAS {
+        for wish in [Wish::Read, Wish::Follow] {
+            for alone in [true, false] {
+                let leave = Arc::new(Semaphore::new(0));
+                let known = spec("known", &server("known", Era::Modern, &Stage::default())).0;
+                let fleet = Fleet::start(vec![known, slow("late", &leave)], fleet::Options::default());
+                let all = Front::start(fleet, Options { window: Duration::ZERO, ..Options::default() });
+                let front = if alone { all.alone("late").unwrap() } else { all.clone() };
+                let client = at(&front, era, plain()).await;
+                let (had, ()) = soon("an answer", async {
+                    tokio::join!(wished(&client, wish, era), async {
+                        // The call is on its way before the server is there.
+                        for _ in 0..100 {
+                            tokio::task::yield_now().await;
+                        }
+                        leave.add_permits(99);
+                    })
+                })
+                .await;
+                assert!(had, "{era:?} {wish:?} {alone}");
+                all.end("done").await;
+            }
+        }
+    }
+}
+
+/// Has no such thing, or asks before it tells.
+fn shared(name: &'static str, era: Era, asks: bool, read: &Arc<AtomicUsize>) -> Spec {
+    let read = Arc::clone(read);
+    let template = ResourceTemplate::new("shared://t/{key}", "notes");
+    let server = Server::builder(name, "1")
+        .revisions(revisions(era))
+        .template(template, move |_, variables: Variables, cx: Cx| {
+            read.fetch_add(1, SeqCst);
+            async move {
+                let uri = format!("shared://t/{}", variables["key"]);
+                if !asks {
+                    return Err(Stop::from(Fault::resource_not_found(&uri)));
+                }
+                let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
+                let filled = json!(answer.content.unwrap_or_default())["name"].clone();
+                Ok(vec![ResourceContents::text(uri, format!("{name} {filled}"))])
+            }
+        })
+        .build();
+    spec(name, &server).0
+}
+
+/// MRTR-3: the answers go to the server that asked, and to no other that may have the address.
+#[tokio::test]
+async fn mrtr_3_a_read_goes_on_where_it_was_asked() {
+    for of in ERAS {
+        for era in ERAS {
+            let (without, asking) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let front =
+                front(vec![shared("without", of, false, &without), shared("asking", of, true, &asking)]);
+            let client = at(&front, era, answering("ada")).await;
+            let read = soon("the read", client.read("shared://t/x")).await.unwrap();
+            assert_eq!(json!(read)["contents"][0]["text"], "asking \"ada\"", "{of:?} {era:?}");
+            assert_eq!(without.load(SeqCst), 1, "{of:?} {era:?}: what was asked is none of its business");
+            front.end("done").await;
+        }
+    }
+}
