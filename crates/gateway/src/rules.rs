@@ -196,7 +196,8 @@ mod tests {
     fn t15_an_address_is_gated_by_its_templates() {
         let templates = templates(&["a://t/{key}", "a://s/{+path}", "no { template"]);
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(text)).collect::<Vec<_>>();
-        let rows: [(Option<&[&str]>, &[&str], &str, bool); 12] = [
+        type Texts = &'static [&'static str];
+        let rows: [(Option<Texts>, Texts, &str, bool); 12] = [
             (None, &[], "a://t/x", true),
             (None, &["a://t/{key}"], "a://t/x", false),
             (None, &["a://t/{key}"], "a://t/x/y", true),
