@@ -25,7 +25,7 @@ mod modern;
 mod names;
 mod park;
 mod pool;
-mod rounds;
+mod reserve;
 mod running;
 mod side;
 mod terms;
@@ -61,7 +61,7 @@ pub(crate) use self::modern::Ear;
 pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
-use self::rounds::Rounds;
+use self::reserve::Reserve;
 pub(crate) use self::running::Held;
 pub use self::side::Side;
 pub(crate) use self::who::Who;
@@ -165,7 +165,7 @@ pub(crate) struct Core {
     /// Of principals that share with nobody else.
     pools: Mutex<HashMap<Arc<str>, Arc<Pool>>>,
     park: Arc<Park>,
-    rounds: Arc<Rounds>,
+    reserve: Arc<Reserve>,
     mirrored: Mirrored,
     seats: Arc<Semaphore>,
     links: Links,
@@ -275,7 +275,7 @@ impl Relay {
             who: Who::server(options.name.as_deref(), options.secrets.clone()),
             names: Names::of(options.name.as_deref()),
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
-            rounds: Rounds::new(
+            reserve: Reserve::new(
                 options.parked.min(options.lines / 2).max(1),
                 options.limits.request_state_ttl,
             ),
@@ -309,7 +309,7 @@ impl Relay {
     pub async fn end(&self, reason: &'static str) {
         self.close(reason);
         self.0.park.clear();
-        self.0.rounds.clear();
+        self.0.reserve.clear();
         for pool in self.0.pools() {
             pool.close(reason).await;
         }

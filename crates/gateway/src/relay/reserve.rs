@@ -17,7 +17,7 @@ use super::pool::Lease;
 use crate::fleet::lock;
 
 /// Lines that are kept for retries, by the state that comes with them.
-pub(super) struct Rounds {
+pub(super) struct Reserve {
     max: usize,
     ttl: Duration,
     kept: Mutex<HashMap<Ticket, Kept>>,
@@ -36,7 +36,7 @@ struct Kept {
     _watch: oneshot::Sender<()>,
 }
 
-impl Rounds {
+impl Reserve {
     pub(super) fn new(max: usize, ttl: Duration) -> Arc<Self> {
         Arc::new(Self { max, ttl, kept: Mutex::default() })
     }
@@ -57,12 +57,12 @@ impl Rounds {
         let before = kept.insert(ticket.clone(), Kept { lease, _watch: watch });
         drop(kept);
         drop(before);
-        let (rounds, ttl) = (Arc::downgrade(self), self.ttl);
+        let (reserve, ttl) = (Arc::downgrade(self), self.ttl);
         tokio::spawn(async move {
             if tokio::time::timeout(ttl, taken).await.is_err()
-                && let Some(rounds) = rounds.upgrade()
+                && let Some(reserve) = reserve.upgrade()
             {
-                rounds.take(&ticket);
+                reserve.take(&ticket);
             }
         });
     }

@@ -19,7 +19,7 @@ use super::line::level_of;
 use super::names::Tasks;
 use super::park::Bound;
 use super::pool::{Lease, Need};
-use super::rounds::Ticket;
+use super::reserve::Ticket;
 use super::voice::{Asking, Holder};
 use super::{Behind, Core, Isolation, terms};
 
@@ -214,7 +214,7 @@ impl Running {
             && core.options.behind == Behind::Many
             && self.method.may_ask()
         {
-            core.rounds.keep(principal, result, lease);
+            core.reserve.keep(principal, result, lease);
         }
     }
 
@@ -252,7 +252,7 @@ async fn settle(upstream: Managed) {
 /// The line by which a call was asked what it answers now.
 fn kept_for(core: &Core, principal: Option<&Arc<str>>, called: &Called) -> Option<Lease> {
     let state = called.call.params.text(Param::RequestState)?;
-    core.rounds.take(&Ticket { principal: principal.cloned(), state: (&*state).into() })
+    core.reserve.take(&Ticket { principal: principal.cloned(), state: (&*state).into() })
 }
 
 /// Log notes are the only thing that concerns a call and comes outside of it, where nobody can be asked.
