@@ -26,6 +26,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--stdio and --unix are for configured servers")
             .next("add --all or --config FILE; for the demo server there is `cardan demo`"));
     }
+    if args.telemetry.otlp.is_some() {
+        return Err(Failure::usage("--otlp is for configured servers: the demo server records no traces")
+            .next("add --all or --config FILE, or put a server behind `cardan bridge --otlp`"));
+    }
     let stop = Interrupts::watch()?;
     let door = Door::open(&args.listening).await?;
     let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow.clone()));

@@ -37,5 +37,8 @@ fn int_4_policy_goes_by_what_is_checked() {
     let unknown =
         modern_with(&gateway, &["Mcp-Param-Unheard-Of: 1"], "alpha__add", &json!({ "a": 1, "b": 2 }));
     let unknown = unknown.answer();
-    assert!(unknown.status == 200 && unknown.body.contains("\"sum\":3"), "INT-1: ignored: {unknown:?}");
+    assert!(
+        unknown.status == 200 && unknown.body.contains("\"sum\":3"),
+        "what nobody asked for is ignored: {unknown:?}"
+    );
 }

@@ -85,6 +85,12 @@ fn where_spans_go_is_said_in_three_places() {
     let wrong = command.env("OTEL_TRACES_SAMPLER", "sometimes").output().unwrap();
     let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(wrong.status.code() == Some(1) && told.contains("OTEL_TRACES_SAMPLER"), "{told}");
+    let demo = world
+        .command(&["serve", "--listen", "127.0.0.1:0", "--otlp", "http://127.0.0.1:9"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&demo.stderr).into_owned();
+    assert!(demo.status.code() == Some(1) && told.contains("--otlp is for configured servers"), "{told}");
 }
 
 /// A collector that is away is told of, and its spans are counted; calls do not notice.
