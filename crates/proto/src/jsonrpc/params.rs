@@ -16,10 +16,7 @@ macro_rules! keys {
         $vis enum $name { $($(#[$kdoc])* $key,)* }
 
         impl $name {
-            const COUNT: usize = Self::ALL.len();
-
-            /// All of them.
-            pub(super) const ALL: &[Self] = &[$(Self::$key,)*];
+            const COUNT: usize = [$($wire,)*].len();
 
             pub(super) fn find(name: &[u8]) -> Option<Self> {
                 $(if name == $wire.as_bytes() { return Some(Self::$key); })*
@@ -88,8 +85,6 @@ pub struct Params {
 pub(super) struct Known {
     pub(super) params: [Span; Param::COUNT],
     pub(super) meta: [Span; MetaKey::COUNT],
-    /// `_meta` has keys that the core does not look at.
-    pub(super) foreign: bool,
 }
 
 impl PartialEq for Params {
@@ -142,11 +137,15 @@ impl Params {
         self.slice(self.known.meta[key as usize])
     }
 
-    /// Is all that `params._meta` says said with these keys?
+    /// Is all that `params._meta` says said with these keys? Where it is not written tightly, the answer may be no.
     #[must_use]
     pub fn meta_says_only(&self, keys: &[MetaKey]) -> bool {
-        let said = |key: &MetaKey| !self.known.meta[*key as usize].is_absent();
-        !self.known.foreign && MetaKey::ALL.iter().filter(|key| said(key)).all(|key| keys.contains(key))
+        let said =
+            keys.iter().map(|key| (key, self.known.meta[*key as usize])).filter(|(_, at)| !at.is_absent());
+        // A member is its quoted name, a colon, its value and a comma, which the last one lacks. Whatever else stands
+        // there makes it longer.
+        let tight: usize = said.map(|(key, at)| key.name().len() + at.range().len() + 4).sum();
+        self.known.params[Param::Meta as usize].range().len() == tight.saturating_sub(1) + 2
     }
 
     /// The whole object without one of its members; nothing if that takes a closer look.
@@ -196,5 +195,33 @@ impl Known {
             *span = span.within(offset);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is said with other keys is noticed; what is merely written loosely may be taken for it.
+    #[test]
+    fn what_meta_says_beside_some_keys_is_noticed() {
+        let own = [MetaKey::ProtocolVersion, MetaKey::LogLevel];
+        let version = r#""io.modelcontextprotocol/protocolVersion":"x""#;
+        let level = r#""io.modelcontextprotocol/logLevel":"info""#;
+        let rows = [
+            (String::new(), true),
+            (version.to_owned(), true),
+            (format!("{level},{version}"), true),
+            (format!(r#"{version},"a":1"#), false),
+            (r#""a":1"#.to_owned(), false),
+            (format!(r#"{version},"progressToken":1"#), false),
+            (r#""io.modelcontextprotocol\/protocolVersion":"x""#.to_owned(), false),
+            (format!("{version} "), false),
+        ];
+        for (meta, only) in rows {
+            let raw = Bytes::from(format!(r#"{{"a":1,"_meta":{{{meta}}},"b":2}}"#));
+            let params = Params::scan(raw, &Limits::DEFAULT).expect("an object");
+            assert_eq!(params.meta_says_only(&own), only, "{meta}");
+        }
     }
 }

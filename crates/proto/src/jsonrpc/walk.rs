@@ -115,14 +115,11 @@ impl Walk {
         loop {
             let key = scanner.name()?;
             let span = scanner.value()?;
-            match MetaKey::find(&key) {
-                Some(known) => {
-                    if !self.known.meta[known as usize].is_absent() {
-                        self.duplicate.get_or_insert_with(|| span.range().start);
-                    }
-                    self.known.meta[known as usize] = span;
+            if let Some(known) = MetaKey::find(&key) {
+                if !self.known.meta[known as usize].is_absent() {
+                    self.duplicate.get_or_insert_with(|| span.range().start);
                 }
-                None => self.known.foreign = true,
+                self.known.meta[known as usize] = span;
             }
             if !scanner.take(b',') {
                 return scanner.leave();
