@@ -7,6 +7,7 @@
 //! ```
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -18,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::amount;
 use crate::client::{Era, Posting};
-use crate::common::{CARDAN, Fifo, signal_pid};
+use crate::common::{CARDAN, Fifo, signal_pid, start};
 use crate::rig::{LONG, Running, World, demo};
 
 const STEADY: [&str; 3] = ["steady-1", "steady-2", "steady-3"];
@@ -145,18 +146,35 @@ fn world() -> (World, Fifo) {
     (world, pids)
 }
 
-/// As long without kills as the row of kills before took. Whoever looks at the page costs something, so it is looked at as
-/// often.
+/// A process like the victim that the gateway does not know: it starts, answers and is killed.
+fn decoy() {
+    let mut child = start(&["demo"]);
+    child.stdin.as_mut().unwrap().write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
+    assert_ne!(child.stdout.as_mut().unwrap().read(&mut [0; 64]).unwrap(), 0);
+    signal_pid(child.id(), "KILL");
+    child.wait().unwrap();
+}
+
+/// As long without kills as the row of kills before took. On a machine with few cores processes that start cost others
+/// something, whoever starts them, and so does whoever looks at the page. So there are as many decoys and looks here, and
+/// what differs is the gateway's.
 fn rest(gateway: &Running, books: &Books, alive: &mpsc::Receiver<()>, row: Duration) -> Pair {
     let (pages, begun) = (books.pages.swap(0, Ordering::Relaxed), Instant::now());
     books.killing.store(false, Ordering::Relaxed);
-    let mut looked = 0;
+    let (mut looked, mut decoys) = (0, 0);
+    let is_due = |done: usize, of: usize| {
+        let part = begun.elapsed().as_secs_f64() / row.as_secs_f64();
+        part < 1.0 && (done as f64) < of as f64 * part
+    };
     while begun.elapsed() < row {
         answers(alive, 1);
-        let due = |begun: Instant| pages as f64 * begun.elapsed().as_secs_f64() / row.as_secs_f64();
-        while f64::from(looked) < due(begun) && begun.elapsed() < row {
+        while is_due(looked, pages) {
             page(gateway);
             looked += 1;
+        }
+        if is_due(decoys, IN_A_ROW) {
+            decoy();
+            decoys += 1;
         }
     }
     [0, 1].map(|phase| std::mem::take(&mut *books.took[phase].lock().unwrap()))
