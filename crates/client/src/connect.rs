@@ -233,7 +233,7 @@ impl Connector {
         });
         let config = Arc::new(self.config(era));
         let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
-        let mut driving = Driving::of(driver);
+        let mut driving = Driving::of(driver.gathering());
         let settled = loop {
             {
                 let now = news.borrow_and_update();

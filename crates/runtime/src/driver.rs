@@ -52,6 +52,7 @@ pub struct Driver<L, S> {
     admitted_bytes: usize,
     /// Notes dropped because the peer did not keep up.
     dropped_notes: u64,
+    gathering: Gathering,
     phase: Phase,
 }
 
@@ -73,6 +74,16 @@ enum Reading {
     Ended,
 }
 
+/// Whether what several callers want is written together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gathering {
+    Never,
+    /// Where others wait for replies, whoever else is about to call may do so first.
+    Able,
+    /// They had their turn.
+    Gathered,
+}
+
 /// Where the driver is in its life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
@@ -88,6 +99,9 @@ const FRAMES_PER_TURN: usize = 64;
 
 /// What waits to be written before a turn stops to write it.
 const FLUSH_BYTES: usize = 16 << 10;
+
+/// With as many calls in progress, another caller is likely to come soon.
+const CALLERS: usize = 2;
 
 /// Turns that happen at one moment when each leads to the next at once.
 const TURNS_PER_LOOK: u32 = 8;
@@ -120,9 +134,32 @@ impl<L: Link, S: Service> Driver<L, S> {
             broken: None,
             admitted_bytes: 0,
             dropped_notes: 0,
+            gathering: Gathering::Never,
             phase: Phase::Running,
         };
         (driver, peer)
+    }
+
+    /// Writes what several callers want at a time, where there are several. For a driver that is a task of its own:
+    /// it steps back once behind the others that are ready to run. A lone caller waits for nobody.
+    pub fn gathering(mut self) -> Self {
+        self.gathering = Gathering::Able;
+        self
+    }
+
+    /// Is it better to let others go first?
+    fn steps_back(&mut self) -> bool {
+        match self.gathering {
+            Gathering::Able if self.slots.len() >= CALLERS && self.inbox.is_waiting() => {
+                self.gathering = Gathering::Gathered;
+                true
+            }
+            Gathering::Gathered => {
+                self.gathering = Gathering::Able;
+                false
+            }
+            Gathering::Never | Gathering::Able => false,
+        }
     }
 
     /// The session, for who wants to look at it.
@@ -456,6 +493,10 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Cause> {
         let this = self.get_mut();
+        if this.steps_back() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         for turn in 0_u32.. {
             if turn % TURNS_PER_LOOK == 0 {
                 this.clock.look();

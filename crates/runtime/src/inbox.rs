@@ -125,6 +125,11 @@ impl Inbox {
         }
     }
 
+    /// Is there something to take?
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.lock().queue.is_empty()
+    }
+
     /// The driver leaves; what is left is handed back.
     pub(crate) fn leave(&self) -> VecDeque<Wish> {
         let mut inner = self.lock();
