@@ -303,14 +303,17 @@ fn slips_are_told_with_what_to_do() {
 #[test]
 fn precedence_is_explained() {
     let world = World::new("explain");
-    world.put("project/cardan.toml", "imports = [\"cursor\"]\n[servers.a]\ncommand = \"near\"\n");
-    world.put(".config/cardan/cardan.toml", "[defaults]\nlazy = true\n[servers.a]\ncommand = \"far\"\n");
+    world.put("project/cardan.toml", "[servers.a]\ncommand = \"near\"\n");
+    world.put(
+        ".config/cardan/cardan.toml",
+        "imports = [\"cursor\"]\n[defaults]\nlazy = true\n[servers.a]\ncommand = \"far\"\n",
+    );
     world.put(
         ".cursor/mcp.json",
         "{\"mcpServers\": {\"a\": {\"command\": \"z\"}, \"b\": {\"command\": \"y\"}, \"c\": {}}}",
     );
     let told = world.config(&["explain"]).exits(0).tells(&["server `c`: it has no way to be reached"]);
-    for text in ["of this project", "of the user", "imported by cardan.toml", "shadowed by"] {
+    for text in ["of this project", "of the user", "imported by ", "shadowed by"] {
         assert!(told.stdout.contains(text), "{text}: {told:#?}");
     }
     let one = world.config(&["explain", "a", "--json"]).exits(0).json();

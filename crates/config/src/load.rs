@@ -35,6 +35,9 @@ pub const VARIABLE: &str = "CARDAN_CONFIG";
 /// What ends the way up: the root of a project.
 const ROOTS: [&str; 3] = [".git", ".hg", ".jj"];
 
+/// What holds for more than the servers of its file, so that only the user says it. Policy may stay: it takes away and gives nothing.
+const OF_USERS: [&str; 4] = ["telemetry", "gateway", "defaults", "imports"];
+
 /// Everything that is configured. What cannot be read is in `problems`; the rest is usable.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
@@ -44,6 +47,8 @@ pub struct Config {
     pub shadowed: Vec<(Server, crate::server::Provenance)>,
     /// What is wrong.
     pub problems: Vec<Problem>,
+    /// What files that came with the project say and may not, and what waits there to be trusted: told, and no hindrance.
+    pub ignored: Vec<Problem>,
     /// What is wrong with files of our own that could not be read at all: whom they let in, and to what, is not known.
     pub unread: Vec<Problem>,
     /// The files that were read, nearest first, and why.
@@ -207,6 +212,7 @@ impl Config {
             }
         };
         if search.came_along(path, file.tool, &reason) {
+            self.ignored.extend(withhold(&mut file));
             let trusted = Trusted::of(&search.folders);
             for server in &mut file.servers {
                 server.origin.standing = trusted.standing(server);
@@ -273,4 +279,20 @@ impl Config {
         let default = || self.inputs.iter().find(|input| input.id == id)?.default.clone();
         env(&input_variable(id)).or_else(default).map(Secret::new)
     }
+}
+
+/// Takes out of a file that came along what only the user says, and tells of it.
+fn withhold(file: &mut File) -> Vec<Problem> {
+    if file.tool != Tool::Cardan {
+        return Vec::new();
+    }
+    (file.telemetry, file.gateway) = (Telemetry::default(), Gateway::default());
+    (file.defaults, file.imports) = (Settings::default(), Vec::new());
+    let said = file.root().entries().iter().filter(|entry| OF_USERS.contains(&entry.key.as_str()));
+    let told = said.map(|entry| {
+        let message = "it is ignored, because this file came with the project and was not named";
+        let problem = file.problem(&entry.key_span, &entry.key, message);
+        problem.next("name the file with `--config FILE`, or say it in the user's `cardan.toml`")
+    });
+    told.collect()
 }

@@ -39,13 +39,10 @@ fn the_nearest_file_wins_and_the_shadowed_are_remembered() {
     let project = home.join("project");
     put(&project.join(".git/HEAD"), "");
     put(&home.join("cardan.toml"), "[servers.above]\ncommand = \"anybody's\"\n");
-    put(
-        &project.join("cardan.toml"),
-        "imports = [\"claude-code\", \"cursor\"]\n[defaults]\nlazy = true\n[servers.a]\ncommand = \"project\"\n",
-    );
+    put(&project.join("cardan.toml"), "[servers.a]\ncommand = \"project\"\n");
     put(
         &home.join(".config/cardan/cardan.toml"),
-        "[defaults]\nlazy = false\nconcurrency = 2\n[servers.a]\ncommand = \"user\"\n[servers.b]\ncommand = \"user\"\n",
+        "imports = [\"claude-code\", \"cursor\"]\n[defaults]\nlazy = true\nconcurrency = 2\n[servers.a]\ncommand = \"user\"\n[servers.b]\ncommand = \"user\"\n",
     );
     put(
         &project.join(".mcp.json"),
@@ -64,16 +61,16 @@ fn the_nearest_file_wins_and_the_shadowed_are_remembered() {
     assert_eq!(config.problems, []);
     let seen: Vec<_> =
         config.servers.iter().map(|s| (s.name.as_str(), cardan_config::show::summary(s))).collect();
-    let expected = [("a", "project"), ("c", "claude"), ("d", "here"), ("b", "user")];
+    let expected = [("a", "project"), ("b", "user"), ("c", "claude"), ("d", "here")];
     assert_eq!(seen, expected.map(|(name, program)| (name, program.to_owned())));
     let shadowed: Vec<_> = config.shadowed.iter().map(|(s, _)| cardan_config::show::summary(s)).collect();
-    assert_eq!(shadowed, ["claude", "all", "cursor", "user"]);
+    assert_eq!(shadowed, ["user", "claude", "all", "cursor"]);
     assert_eq!(config.defaults.lazy, Some(true));
     assert_eq!(config.settings(config.server("a").unwrap()).concurrency, Some(2));
     let reasons: Vec<_> = config.sources.iter().map(|source| source.reason.clone()).collect();
-    let by = project.join("cardan.toml");
+    let by = home.join(".config/cardan/cardan.toml");
     let imported = || Reason::Imported { by: by.clone() };
-    assert_eq!(reasons, [Reason::Project, imported(), imported(), imported(), Reason::User]);
+    assert_eq!(reasons, [Reason::Project, Reason::User, imported(), imported(), imported()]);
     let wrong = config.server("e").unwrap_err().to_string();
     assert!(wrong.contains("server `e`: no server of this name is configured"), "{wrong}");
 }
@@ -84,12 +81,12 @@ fn our_own_files_that_cannot_be_read_are_told_apart() {
     let home = folder("unread");
     let project = home.join("project");
     put(&project.join(".git/HEAD"), "");
-    put(&project.join("cardan.toml"), "imports = [\"cursor\"]\n[servers.a]\ncommand = \"x\"\n");
+    put(&home.join(".config/cardan/cardan.toml"), "imports = [\"cursor\"]\n[servers.a]\ncommand = \"x\"\n");
     put(&project.join(".cursor/mcp.json"), "{");
-    put(&home.join(".config/cardan/cardan.toml"), "[policy.'*'\n");
+    put(&project.join("cardan.toml"), "[policy.'*'\n");
     let config = Config::load(&search(&home, &project));
     let unread: Vec<_> = config.unread.iter().map(|problem| problem.file.clone()).collect();
-    assert_eq!(unread, [home.join(".config/cardan/cardan.toml")]);
+    assert_eq!(unread, [project.join("cardan.toml")]);
     assert_eq!((config.problems.len(), config.servers.len()), (2, 1));
 }
 

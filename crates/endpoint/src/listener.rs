@@ -180,7 +180,6 @@ impl Server {
         self.speak(stream, version, site, told).await;
     }
 
-    /// The same behind a handshake. One that fails, or takes too long, ends this connection and nothing else.
     /// The version that the client begins with; nothing: it does not begin in time.
     async fn begun(&self, stream: &TcpStream, mut told: watch::Receiver<()>) -> Option<Version> {
         let mut version = std::pin::pin!(version_of(stream));
@@ -192,6 +191,7 @@ impl Server {
         in_time.ok()?.ok()
     }
 
+    /// The same behind a handshake. One that fails, or takes too long, ends this connection and nothing else.
     #[cfg(feature = "tls")]
     async fn serve_secure<S: Site>(
         &self,

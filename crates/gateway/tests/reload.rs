@@ -131,7 +131,8 @@ fn t15_a_broken_file_loosens_nothing() {
 #[test]
 fn imported_files_are_followed_too() {
     let scratch = Scratch::new("imports");
-    let path = file(&scratch);
+    let path = search(&scratch).user_file().unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "").unwrap();
     let mut follow = Follow::read(search(&scratch));
     let imported = scratch.path().join("project/.cursor/mcp.json");

@@ -22,8 +22,8 @@ use cardan_proto::session::event::{
     Answer, Ask, AskKey, CallKey, Called, Cause, Command, Delivery, Event, Input, Outcome, Output, Refusal,
     Ticket, Turn,
 };
-use tokio::time::{Instant, Sleep};
 
+use crate::clock::Clock;
 use crate::cx::CallCx;
 use crate::inbox::{Inbox, Wish};
 use crate::link::{Link, Received};
@@ -40,7 +40,9 @@ pub struct Driver<L, S> {
     config: Arc<Config>,
     inbox: Arc<Inbox>,
     wishes: VecDeque<Wish>,
-    slots: FastMap<Ticket, Arc<CallSlot>>,
+    slots: FastMap<Ticket, (Arc<CallSlot>, Awaited)>,
+    /// How many of them wait for a reply.
+    callers: usize,
     handlers: Tasks<CallKey, Answer>,
     asks: Tasks<AskKey, Result<Bytes, Fault>>,
     clock: Clock,
@@ -56,22 +58,19 @@ pub struct Driver<L, S> {
     phase: Phase,
 }
 
-/// Monotonic time since the driver's start, and one timer for the next deadline.
-///
-/// It is read once for several turns: all that happens in one happens at one moment, and a call that is answered
-/// at once costs one look at the clock.
-struct Clock {
-    start: Instant,
-    now: Moment,
-    timer: Option<Pin<Box<Sleep>>>,
-    armed: Option<Moment>,
-}
-
 /// Whether there is more to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Open,
     Ended,
+}
+
+/// What the owner of a slot waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    Reply,
+    /// A listen lasts: who waits for it calls nobody meanwhile.
+    News,
 }
 
 /// Whether what several callers want is written together.
@@ -126,9 +125,10 @@ impl<L: Link, S: Service> Driver<L, S> {
             inbox,
             wishes: VecDeque::new(),
             slots: FastMap::default(),
+            callers: 0,
             handlers: Tasks::new(),
             asks: Tasks::new(),
-            clock: Clock { start: Instant::now(), now: Moment::ZERO, timer: None, armed: None },
+            clock: Clock::start(),
             reading: Reading::Open,
             stalled_since: None,
             broken: None,
@@ -150,7 +150,7 @@ impl<L: Link, S: Service> Driver<L, S> {
     /// Is it better to let others go first?
     fn steps_back(&mut self) -> bool {
         match self.gathering {
-            Gathering::Able if self.slots.len() >= CALLERS && self.inbox.is_waiting() => {
+            Gathering::Able if self.callers >= CALLERS && self.inbox.is_waiting() => {
                 self.gathering = Gathering::Gathered;
                 true
             }
@@ -212,10 +212,13 @@ impl<L: Link, S: Service> Driver<L, S> {
                     refuse(wish, Outcome::Refused(Refusal::Backlog));
                 }
                 Wish::Call(command, ticket, slot) => {
-                    self.slots.insert(ticket, slot);
+                    let mut awaited = Awaited::News;
                     if let Command::Call(call) = &command {
                         self.admitted_bytes += call.params.as_ref().map_or(0, Bytes::len);
+                        self.callers += 1;
+                        awaited = Awaited::Reply;
                     }
+                    self.slots.insert(ticket, (slot, awaited));
                     self.local(command);
                 }
             }
@@ -287,6 +290,8 @@ impl<L: Link, S: Service> Driver<L, S> {
             }
             self.obey(cx);
         }
+        // Handlers that were polled in between may have taken their time.
+        self.clock.look();
         true
     }
 
@@ -336,7 +341,8 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.observe(&event);
             }
             Event::Settled { ticket, outcome } => {
-                if let Some(slot) = self.slots.remove(&ticket) {
+                if let Some((slot, awaited)) = self.slots.remove(&ticket) {
+                    self.callers -= usize::from(awaited == Awaited::Reply);
                     slot.settle(outcome);
                 }
             }
@@ -372,7 +378,7 @@ impl<L: Link, S: Service> Driver<L, S> {
     }
 
     fn happen(&self, ticket: Ticket, happening: Happening) {
-        if let Some(slot) = self.slots.get(&ticket) {
+        if let Some((slot, _)) = self.slots.get(&ticket) {
             slot.happen(happening, self.config.limits.notes_queued);
         }
     }
@@ -454,7 +460,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             for wish in self.inbox.leave() {
                 refuse(wish, gone());
             }
-            for (_, slot) in self.slots.drain() {
+            for (_, (slot, _)) in self.slots.drain() {
                 slot.settle(gone());
             }
         }
@@ -478,7 +484,7 @@ impl<L, S> Drop for Driver<L, S> {
         for wish in self.wishes.drain(..).chain(self.inbox.leave()) {
             refuse(wish, gone());
         }
-        for (_, slot) in self.slots.drain() {
+        for (_, (slot, _)) in self.slots.drain() {
             let cause = match std::thread::panicking() {
                 true => Cause::Panicked,
                 false => Cause::ClosedByUs("the link was dropped".into()),
@@ -521,37 +527,6 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
             }
         }
         unreachable!("turns are without end")
-    }
-}
-
-impl Clock {
-    fn now(&self) -> Moment {
-        self.now
-    }
-
-    fn look(&mut self) {
-        self.now = Moment::after(self.start.elapsed());
-    }
-
-    /// Ready when `deadline` has come. The timer is armed only when the driver is about to sleep.
-    fn poll(&mut self, deadline: Moment, cx: &mut Context<'_>) -> Poll<()> {
-        if self.now() >= deadline {
-            return Poll::Ready(());
-        }
-        let at = self.start + deadline.elapsed();
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if self.armed != Some(deadline) {
-            timer.as_mut().reset(at);
-            self.armed = Some(deadline);
-        }
-        match timer.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                self.armed = None;
-                self.look();
-                Poll::Ready(())
-            }
-            Poll::Pending => Poll::Pending,
-        }
     }
 }
 

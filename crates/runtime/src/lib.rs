@@ -13,6 +13,7 @@
 //! * [`witness`]: what is known of the process behind a link.
 //! * [`memory`]: two ends of a link in one process.
 
+mod clock;
 pub mod cx;
 pub mod driver;
 mod inbox;

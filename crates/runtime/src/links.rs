@@ -38,14 +38,14 @@ impl<T> Links<T> {
         live.push((peer, known));
     }
 
-    /// Ends every link when what runs there is done.
+    /// Ends every link when what runs there is done, and those that join later. Until then they can be told things.
     pub fn close(&self, reason: &'static str) {
         let live = {
-            let mut live = self.lock();
+            let live = self.lock();
             let _ = self.closing.set(reason);
-            std::mem::take(&mut *live)
+            live.iter().map(|(peer, _)| peer.clone()).collect::<Vec<_>>()
         };
-        for (peer, _) in live {
+        for peer in live {
             peer.close(reason);
         }
     }
@@ -102,6 +102,6 @@ mod tests {
         links.join(peer, ());
         assert_eq!(early.await, Cause::ClosedByUs("first".into()));
         assert_eq!(late.await, Cause::ClosedByUs("first".into()));
-        assert!(links.is_closing() && links.live().is_empty());
+        assert!(links.is_closing() && links.live().iter().all(|(peer, ())| peer.is_closed()));
     }
 }

@@ -123,7 +123,7 @@ pub enum Happening {
 
 impl Happening {
     /// Drops the oldest, and tells how many changes or steps that were. That a listen is in force is told once, and someone
-    /// waits for it: it gives way to nothing but its like.
+    /// waits for it: it gives way to nothing but its like, and so may stand beside as many as there may be.
     pub fn make_room(queue: &mut VecDeque<Self>) -> u64 {
         match queue.iter().position(|happening| !matches!(happening, Self::Listening(_))) {
             Some(oldest) => {

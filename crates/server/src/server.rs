@@ -215,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Ends every link when what runs there is done, and stops all tasks.
+    /// Ends every link when what runs there is done, and stops all tasks. Links that are made later end at once.
     pub fn close(&self, reason: &'static str) {
         if let Some(desk) = &self.0.desk {
             desk.close();

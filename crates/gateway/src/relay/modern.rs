@@ -128,7 +128,8 @@ pub(super) async fn listen(
             while notes.try_next().is_some() {}
             let mut listen = shared.line.managed.listen(interest.clone());
             // One line has to stand; no other holds up the client for long.
-            let wait = if acknowledged || standing.is_some() { HEARING } else { Duration::MAX };
+            let known = acknowledged || standing.is_some() || failed.is_some();
+            let wait = if known { HEARING } else { Duration::MAX };
             let stands = tokio::time::timeout(wait, listen.ready()).await;
             shared.caught_up(followed.number);
             match stands {

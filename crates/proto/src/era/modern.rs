@@ -209,13 +209,19 @@ pub(crate) enum Said {
 impl Said {
     pub(crate) fn by(result: &Bytes) -> Self {
         match members_of(result, ["resultType", "_meta", "ttlMs", "cacheScope"]) {
-            Ok([None, None, None, None]) => Self::Nothing,
+            Ok([None, None, None, None]) if is_tight(result) => Self::Nothing,
             Ok([Some(kind), ..]) if !matches!(&kind[..], b"\"complete\"" | b"\"input_required\"") => {
                 Self::Extended
             }
             _ => Self::Something,
         }
     }
+}
+
+/// Does the object begin and end where its text does, and is it `{}` if it is empty? Only then can it be added to as it is.
+fn is_tight(object: &Bytes) -> bool {
+    let inside = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
+    inside.is_some_and(|inside| inside.is_empty() || !inside.trim_ascii().is_empty())
 }
 
 /// What a result without members of its own gets, from the comma to the closing brace.
@@ -385,4 +391,33 @@ fn quoted(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     write::string(text, &mut out);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::session::config::Role;
+
+    /// However loosely a foreign server writes its result, it goes out whole and sealed.
+    #[test]
+    fn loosely_written_results_are_sealed_whole() {
+        let object = || Bytes::from_static(b"{}");
+        let config = Config::new(Role::Server, object(), object());
+        for text in
+            ["{}", "{ }", " {}", "{\n}", "{\"a\":1}\n", " { \"a\" : 1 } ", "{\"a\":1}", "{\"_meta\":{}}"]
+        {
+            let result = Bytes::from_static(text.as_bytes());
+            let sealed = match Said::by(&result) {
+                Said::Nothing => Revision::LATEST_MODERN.seal_bare(&Method::ToolsCall, result, &config),
+                _ => seal(&Method::ToolsCall, result, &config),
+            };
+            let (was, is): (Value, Value) = (
+                serde_json::from_str(text).expect("an object"),
+                serde_json::from_slice(&sealed).expect(text),
+            );
+            assert_eq!((&is["resultType"], &is["a"]), (&json!("complete"), &was["a"]), "{text:?}");
+        }
+    }
 }

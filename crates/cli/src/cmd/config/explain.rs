@@ -78,7 +78,8 @@ fn of_all(config: &Config, search: &Search) -> Node {
         let place = format!("{}, shadowed by {}", show::place(&server.origin), show::place(by));
         Entry::new(&server.name, Node::text(place))
     });
-    let problems = config.problems.iter().map(|problem| Node::text(problem.to_string()));
+    let problems =
+        config.problems.iter().chain(&config.ignored).map(|problem| Node::text(problem.to_string()));
     let mut entries = vec![
         Entry::new("files", Node::new(Value::Table(config.sources.iter().map(file).collect()))),
         Entry::new("servers", Node::new(Value::Table(servers.collect()))),

@@ -34,7 +34,12 @@ fn all_of(files: Vec<File>) -> Config {
 
 fn table(config: &Config) -> Node {
     let servers = config.servers.iter().map(|server| show::server(server, config)).collect();
-    let problems = config.problems.iter().map(|problem| Node::text(problem.to_string())).collect();
+    let problems = config
+        .problems
+        .iter()
+        .chain(&config.ignored)
+        .map(|problem| Node::text(problem.to_string()))
+        .collect();
     Node::new(Value::Table(vec![
         Entry::new("servers", Node::new(Value::List(servers))),
         Entry::new("problems", Node::new(Value::List(problems))),

@@ -50,7 +50,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 fn tell_problems(config: &Config) -> Result<(), Failure> {
     let (broken, partial): (Vec<_>, Vec<_>) =
         config.problems.iter().partition(|problem| problem.server.is_none());
-    for problem in partial {
+    for problem in partial.into_iter().chain(&config.ignored) {
         tell(&format!("warning: {problem}"));
     }
     match &broken[..] {

@@ -121,7 +121,7 @@ impl Recipe {
                     .next("see them with `cardan config list`, and enable one in its file"),
             });
         }
-        broken.for_each(|problem| log.warn("configuration", &problem.to_string()));
+        broken.chain(&config.ignored).for_each(|problem| log.warn("configuration", &problem.to_string()));
         Ok(specs)
     }
 }

@@ -1,0 +1,54 @@
+//! What time it is for one session.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use cardan_proto::moment::Moment;
+use tokio::time::{Instant, Sleep};
+
+/// Monotonic time since the driver's start, and one timer for the next deadline.
+///
+/// It is read once for several turns: all that happens in one happens at one moment, and a call that is answered
+/// at once costs one look at the clock.
+pub(crate) struct Clock {
+    start: Instant,
+    now: Moment,
+    timer: Option<Pin<Box<Sleep>>>,
+    armed: Option<Moment>,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { start: Instant::now(), now: Moment::ZERO, timer: None, armed: None }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    pub(crate) fn look(&mut self) {
+        self.now = Moment::after(self.start.elapsed());
+    }
+
+    /// Ready when `deadline` has come. The timer is armed only when the driver is about to sleep.
+    pub(crate) fn poll(&mut self, deadline: Moment, cx: &mut Context<'_>) -> Poll<()> {
+        if self.now() >= deadline {
+            return Poll::Ready(());
+        }
+        let at = self.start + deadline.elapsed();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if self.armed != Some(deadline) {
+            timer.as_mut().reset(at);
+            self.armed = Some(deadline);
+        }
+        match timer.as_mut().poll(cx) {
+            Poll::Ready(()) => {
+                self.armed = None;
+                self.look();
+                Poll::Ready(())
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
