@@ -445,11 +445,11 @@ mod tests {
         };
         let woken = Arc::new(Woken(Notify::new()));
         let waker = Waker::from(Arc::clone(&woken));
-        let mut cx = Context::from_waker(&waker);
+        let cx = Context::from_waker(&waker);
         // The one that comes last is the one to be woken.
         let (stays, leaves) = (call(1), call(2));
-        assert!(stays.poll_first(&mut cx).is_pending());
-        assert!(leaves.poll_first(&mut cx).is_pending());
+        assert!(stays.poll_first(&cx).is_pending());
+        assert!(leaves.poll_first(&cx).is_pending());
         open.add_permits(1);
         woken.0.notified().await;
         assert_eq!(hub.turn.load(Ordering::SeqCst), SCHEDULED);
