@@ -11,9 +11,11 @@ const GAP: usize = 2;
 const KIT_GAP: usize = 8;
 /// Room for the names of clients and of servers.
 const LEFT: usize = 230;
-const TOP: usize = 150;
+const TOP: usize = 190;
 const BOTTOM: usize = 46;
 const MARGIN: usize = 14;
+/// How far the slanting names reach beyond the last column.
+const SLANT: usize = 90;
 
 const GREEN: &str = "#2da44e";
 const AMBER: &str = "#9be9a8";
@@ -24,7 +26,7 @@ const EMPTY: &str = "#eaeef2";
 pub(super) fn svg(clients: &[Side], servers: &[Side], judged: &Judged) -> String {
     let (rows, height) = places(clients, TOP);
     let (columns, width) = places(servers, LEFT);
-    let (width, height) = (width + MARGIN, height + BOTTOM);
+    let (width, height) = (width + SLANT, height + BOTTOM);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
          font-family=\"system-ui, sans-serif\" font-size=\"11\" fill=\"#24292f\">\n\
