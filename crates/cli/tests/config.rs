@@ -102,7 +102,7 @@ fn s2_42_numbers_of_reconnection_are_explained() {
     let world = World::new("reconnect");
     let text = "[defaults.reconnect]\nwait_max = '10s'\nattempts = 3\n\
                 [servers.a]\ncommand = 'x'\n[servers.a.reconnect]\nattempts = 20\n";
-    world.put("project/cardan.toml", text);
+    world.put(".config/cardan/cardan.toml", text);
     let explained = world.config(&["explain", "a", "--json"]).exits(0).json();
     assert_eq!(explained["reconnect"], serde_json::json!({ "attempts": 20, "wait_max": "10s" }));
     assert_eq!(explained["from_defaults"], serde_json::json!(["reconnect.wait_max"]));
