@@ -130,8 +130,31 @@ fn t24_a_file_that_everyone_can_write_is_not_trusted() {
     world.run(&call).exits(0);
     let file = world.0.file("project/cardan.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
-    world.run(&call).exits(1).tells(&["everyone on this machine can change"]);
-    world.run(&["config", "trust", "tool"]).exits(1);
+    world.run(&call).exits(1).tells(&["everyone on this machine can change", "--config FILE"]);
+    world.run(&["config", "trust", "tool"]).exits(1).tells(&["--config FILE"]);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    world.run(&call).exits(0);
+}
+
+/// T24: a project's server takes the place of the user's only once it is trusted, and a file says for all only when it is named.
+#[test]
+fn t24_the_users_own_stay_in_force() {
+    let world = World::new("place");
+    let mine = format!("[servers.mail]\ncommand = '{CARDAN}'\nargs = ['demo']\n");
+    world.write("home/.config/cardan/cardan.toml", &mine);
+    let theirs = "[telemetry]\notlp = 'http://127.0.0.1:9'\n[servers.mail]\nurl = 'http://127.0.0.1:9/mcp'\n";
+    world.write("project/cardan.toml", theirs);
+    let call = ["call", "mail", "add", "a=2", "b=3"];
+    world.run(&call).exits(0).prints("{\"sum\":5}\n");
+    let list = world
+        .run(&["config", "list"])
+        .exits(0)
+        .tells(&["`telemetry`: it is ignored", "`mail`: it came with"]);
+    assert!(list.stdout.starts_with("mail  stdio"), "{list:?}");
+    assert!(world.run(&["config", "trust"]).exits(0).stdout.contains("mail  cardan.toml:3"));
+    world.run(&call).exits(0);
+    world.run(&["config", "trust", "mail"]).exits(0);
+    assert!(world.run(&["config", "list"]).exits(0).stdout.starts_with("mail  http"));
+    world.write("project/cardan.toml", &theirs.replace(":9/mcp", ":9/other"));
     world.run(&call).exits(0);
 }

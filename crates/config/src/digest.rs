@@ -6,7 +6,7 @@ use orion::errors::UnknownCryptoError;
 use orion::hazardous::hash::sha2::sha256::Sha256;
 
 use crate::resolve::{Endpoint, Reach, Resolved};
-use crate::server::{Remote, Server, Way};
+use crate::server::{EnvPolicy, Remote, Server, Way};
 use crate::text::{Part, Text};
 use crate::tree::{Node, Value};
 
@@ -48,6 +48,17 @@ impl Server {
             settings.era, settings.revision, settings.dialect, settings.env_policy
         ));
         hash.list(self.isolation.as_slice(), Hash::node);
+        hash.finish()
+    }
+
+    /// The digest of all that is trusted with it: its name, what it is, which variables it sees, and what its files of variables hold.
+    pub(crate) fn seal(&self, policy: EnvPolicy, files: &[Option<String>]) -> Digest {
+        let mut hash = Hash(Sha256::new());
+        hash.word("trusted");
+        hash.word(&self.name);
+        hash.bytes(&self.digest().0);
+        hash.word(&format!("{policy:?}"));
+        hash.list(files, |hash, text| hash.list(text.as_slice(), |hash, text| hash.word(text)));
         hash.finish()
     }
 }

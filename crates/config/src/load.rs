@@ -16,7 +16,7 @@ use crate::resolve::input_variable;
 use crate::server::{Server, Settings};
 use crate::telemetry::Telemetry;
 use crate::tool::{Folders, Tool};
-use crate::trust::Trusted;
+use crate::trust::{Standing, Trusted, acts};
 
 /// Where to look.
 #[derive(Debug, Clone)]
@@ -45,6 +45,8 @@ pub struct Config {
     pub servers: Vec<Server>,
     /// Those whose name a nearer file has too, each with where that is.
     pub shadowed: Vec<(Server, crate::server::Provenance)>,
+    /// Those that came with the project and would take the place of one of the user's, were they trusted.
+    pub waiting: Vec<Server>,
     /// What is wrong.
     pub problems: Vec<Problem>,
     /// What files that came with the project say and may not, and what waits there to be trusted: told, and no hindrance.
@@ -90,6 +92,15 @@ pub enum Reason {
     },
 }
 
+/// Whose word a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The user's, or named by the user.
+    Users,
+    /// It came with the project, and nobody has looked at it yet.
+    CameAlong,
+}
+
 impl Search {
     /// As the environment says.
     pub fn of(file: Option<PathBuf>, cwd: PathBuf, env: &dyn Fn(&str) -> Option<String>) -> Self {
@@ -119,14 +130,14 @@ impl Search {
         Tool::Cardan.user_files(&self.folders).into_iter().next()
     }
 
-    /// Did a file come with the project, so that nobody has looked at it yet? What the user named has been looked at.
-    fn came_along(&self, path: &Path, tool: Tool, reason: &Reason) -> bool {
+    fn whose(&self, path: &Path, tool: Tool, reason: &Reason) -> Whose {
         let of_user = || tool.user_files(&self.folders).iter().any(|file| file == path);
-        match reason {
+        let came_along = match reason {
             Reason::Named | Reason::User => false,
             Reason::Project => !of_user(),
             Reason::Imported { .. } => path.starts_with(self.project()) && !of_user(),
-        }
+        };
+        if came_along { Whose::CameAlong } else { Whose::Users }
     }
 
     /// Our files, nearest first.
@@ -177,17 +188,19 @@ impl Config {
     /// Reads everything. Nothing is expanded and nothing is run.
     #[must_use]
     pub fn load(search: &Search) -> Self {
-        let mut config = Self::default();
+        let (mut config, mut found) = (Self::default(), Vec::new());
         for (path, reason) in search.own() {
             // A named file may be any tool's.
             let tool = if reason == Reason::Named { None } else { Some(Tool::Cardan) };
-            let Some(imports) = config.read(&path, tool, reason, search) else { continue };
+            let Some(imports) = config.read(&path, tool, reason, search, &mut found) else { continue };
             for tool in imports {
                 for file in search.files_of(tool) {
-                    config.read(&file, Some(tool), Reason::Imported { by: path.clone() }, search);
+                    let reason = Reason::Imported { by: path.clone() };
+                    config.read(&file, Some(tool), reason, search, &mut found);
                 }
             }
         }
+        config.arrange(found, search);
         config
     }
 
@@ -197,6 +210,7 @@ impl Config {
         tool: Option<Tool>,
         reason: Reason,
         search: &Search,
+        found: &mut Vec<(Server, Whose)>,
     ) -> Option<Vec<Tool>> {
         if self.sources.iter().any(|source| source.file.path == path) {
             return None;
@@ -211,12 +225,9 @@ impl Config {
                 return None;
             }
         };
-        if search.came_along(path, file.tool, &reason) {
+        let whose = search.whose(path, file.tool, &reason);
+        if whose == Whose::CameAlong {
             self.ignored.extend(withhold(&mut file));
-            let trusted = Trusted::of(&search.folders);
-            for server in &mut file.servers {
-                server.origin.standing = trusted.standing(server);
-            }
         }
         self.problems.extend(file.problems.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
@@ -236,15 +247,54 @@ impl Config {
         // What is for this project goes before what is for all.
         let mut servers: Vec<&Server> = file.servers.iter().filter(here).collect();
         servers.sort_by_key(|server| server.origin.project.is_none());
-        for server in servers {
-            match self.servers.iter().find(|known| known.name == server.name) {
-                Some(nearer) => self.shadowed.push((server.clone(), nearer.origin.clone())),
-                None => self.servers.push(server.clone()),
-            }
-        }
+        found.extend(servers.into_iter().map(|server| (server.clone(), whose)));
         let imports = file.imports.clone();
         self.sources.push(Source { file, reason });
         Some(imports)
+    }
+
+    /// Of each name the nearest counts. What came along takes the place of one of the user's only once it is trusted.
+    fn arrange(&mut self, mut found: Vec<(Server, Whose)>, search: &Search) {
+        let of = |whose| move |one: &&(Server, Whose)| one.1 == whose;
+        let users: Vec<String> =
+            found.iter().filter(of(Whose::Users)).map(|one| one.0.name.clone()).collect();
+        if users.len() < found.len() {
+            let trusted = self.trusted(search);
+            for (server, _) in found.iter_mut().filter(|one| one.1 == Whose::CameAlong) {
+                if acts(server) || users.contains(&server.name) {
+                    server.origin.standing = trusted.standing(server, self, search);
+                }
+            }
+        }
+        let waits = |server: &Server| {
+            users.contains(&server.name)
+                && matches!(server.origin.standing, Standing::Unseen | Standing::Exposed)
+        };
+        let (held, free): (Vec<_>, Vec<_>) = found.into_iter().map(|one| one.0).partition(waits);
+        for server in &held {
+            if !self.waiting.iter().any(|nearer| nearer.name == server.name) {
+                self.ignored.push(held_back(server));
+                self.waiting.push(server.clone());
+            }
+        }
+        for server in free.into_iter().chain(held) {
+            match self.servers.iter().find(|known| known.name == server.name) {
+                Some(nearer) => self.shadowed.push((server, nearer.origin.clone())),
+                None => self.servers.push(server),
+            }
+        }
+    }
+
+    /// What is trusted. Where that cannot be read, nothing is, and it is told.
+    fn trusted(&mut self, search: &Search) -> Trusted {
+        Trusted::of(&search.folders).unwrap_or_else(|error| {
+            let file = Trusted::file(&search.folders).unwrap_or_default();
+            let scene = Scene { file: &file, text: "", server: None };
+            let problem = scene.problem(&(0..0), None, format!("cannot be read: {error}"));
+            self.problems
+                .push(problem.next("mend it; until then nothing that came with a project is trusted"));
+            Trusted::default()
+        })
     }
 
     /// The server of this name; an error says what there is instead, or what is wrong with it.
@@ -295,4 +345,16 @@ fn withhold(file: &mut File) -> Vec<Problem> {
         problem.next("name the file with `--config FILE`, or say it in the user's `cardan.toml`")
     });
     told.collect()
+}
+
+/// A server that would take the place of one of the user's.
+fn held_back(server: &Server) -> Problem {
+    let Server { name, origin, .. } = server;
+    let scene = Scene { file: &origin.file, text: "", server: Some(name) };
+    let message =
+        "it came with the project and has the name of one of yours, which is used until this one is trusted";
+    let problem = Problem { line: origin.line, ..scene.problem(&(0..0), None, message) };
+    problem.next(format!(
+        "look at it with `cardan config trust`, then say `cardan config trust {name}`, or rename it"
+    ))
 }

@@ -144,6 +144,17 @@ impl Server {
         let Work { secrets, sources, .. } = work;
         (reach.map(|reach| Resolved { reach, redactor: Redactor::new(secrets) }), sources)
     }
+
+    /// What its files of variables hold; None for one that cannot be read.
+    pub(crate) fn env_file_texts(&self, surroundings: &Surroundings<'_>) -> Vec<Option<String>> {
+        let Way::Command(launch) = &self.way else { return Vec::new() };
+        let mut work = Work { server: self, surroundings, secrets: Vec::new(), sources: Vec::new() };
+        let mut text = |file| {
+            let cwd = launch.cwd.as_ref().map(|cwd| work.path(cwd, "cwd")).transpose().ok()?;
+            read_source(&work.env_file(file, cwd.as_deref()).ok()?).ok()
+        };
+        launch.env_files.iter().map(|file| text(file)).collect()
+    }
 }
 
 struct Work<'a> {
@@ -182,7 +193,9 @@ impl Work<'_> {
             Standing::Exposed => {
                 let message =
                     format!("everyone on this machine can change this file, so it is not trusted: {what}");
-                Err(self.problem(field, message).next("take the right to write it away from others"))
+                Err(self
+                    .problem(field, message)
+                    .next("take the right to write it away from others, or name it with `--config FILE`"))
             }
         }
     }
@@ -218,11 +231,7 @@ impl Work<'_> {
         }
         let cwd = launch.cwd.as_ref().map(|cwd| self.path(cwd, "cwd")).transpose()?;
         for file in &launch.env_files {
-            let path = self.path(file, "env_file")?;
-            let path = match cwd.as_deref().or(self.surroundings.workspace) {
-                Some(folder) => folder.join(path),
-                None => path,
-            };
+            let path = self.env_file(file, cwd.as_deref())?;
             let text = self.source(&path, "env_file")?;
             let pairs = dotenv::parse(&text).map_err(|line| {
                 self.problem("env_file", format!("{}:{line}: NAME=VALUE is expected", path.display()))
@@ -282,6 +291,15 @@ impl Work<'_> {
             self.secrets.push(value.clone());
         }
         value
+    }
+
+    /// A file of variables lies where the process starts.
+    fn env_file(&mut self, file: &Text, cwd: Option<&Path>) -> Result<PathBuf, Problem> {
+        let path = self.path(file, "env_file")?;
+        Ok(match cwd.or(self.surroundings.workspace) {
+            Some(folder) => folder.join(path),
+            None => path,
+        })
     }
 
     fn path(&mut self, text: &Text, field: &str) -> Result<PathBuf, Problem> {

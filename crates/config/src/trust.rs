@@ -1,23 +1,26 @@
 //! Files that come with a project: what they would run is run only once the user has seen it.
 //!
 //! Whoever opens a folder has not read its files. So a server of such a file that would start a process, or take values from this
-//! machine elsewhere, is trusted as it is, by the digest of what it is and the file that says so. Whatever changes in either is to be
+//! machine elsewhere, or take the place of one of the user's, is trusted as it is, by the digest of what it is and the file that says so. Whatever changes in either is to be
 //! trusted anew. Files that the user named, and the user's own, are trusted: whoever writes there is the user.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::FILE_BYTES;
 
 use crate::file::{overwrite, read_plain};
-use crate::server::{Remote, Server, Way};
+use crate::load::{Config, Search};
+use crate::resolve::{Commands, Surroundings};
+use crate::server::{EnvPolicy, Remote, Server, Way};
 use crate::text::Text;
 use crate::tool::Folders;
 
 /// May what a server's file says be done?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// Yes: the user wrote or named the file, or it does nothing but name an address.
+    /// Yes: the user wrote or named the file, or it does nothing but name an address under a name of its own.
     #[default]
     Ours,
     /// Yes: it came with the project, and the user has trusted it.
@@ -31,18 +34,14 @@ pub enum Standing {
 /// What the user has trusted.
 #[derive(Debug, Clone, Default)]
 pub struct Trusted {
-    path: Option<PathBuf>,
     text: String,
 }
 
 impl Trusted {
-    /// What is remembered in `cardan/trusted` beside the user's `cardan.toml`. What cannot be read trusts nothing.
-    #[must_use]
-    pub fn of(folders: &Folders) -> Self {
-        let path = Self::file(folders);
-        let bytes = path.as_ref().and_then(|path| read_plain(path, FILE_BYTES).ok());
-        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-        Self { path, text }
+    /// What is remembered in `cardan/trusted` beside the user's `cardan.toml`.
+    pub fn of(folders: &Folders) -> io::Result<Self> {
+        let text = Self::file(folders).map(|path| read(&path)).transpose()?.unwrap_or_default();
+        Ok(Self { text })
     }
 
     /// Where it is remembered.
@@ -53,42 +52,75 @@ impl Trusted {
 
     /// How a server of a file stands that came with the project.
     #[must_use]
-    pub fn standing(&self, server: &Server) -> Standing {
-        let wanted = line(server);
+    pub fn standing(&self, server: &Server, config: &Config, search: &Search) -> Standing {
+        let wanted = line(server, config, search);
         match () {
-            () if !acts(server) => Standing::Ours,
             () if is_exposed(&server.origin.file) => Standing::Exposed,
             () if self.text.lines().any(|known| known == wanted) => Standing::Trusted,
             () => Standing::Unseen,
         }
     }
 
-    /// Trusts servers as they are, until they are something else.
-    pub fn add<'a>(&mut self, servers: impl IntoIterator<Item = &'a Server>) -> io::Result<()> {
-        let Some(path) = &self.path else {
+    /// Trusts servers as they are in a configuration, until they are something else.
+    pub fn add<'a>(
+        servers: impl IntoIterator<Item = &'a Server>,
+        config: &Config,
+        search: &Search,
+    ) -> io::Result<()> {
+        let Some(path) = Self::file(&search.folders) else {
             return Err(io::Error::other("there is no home where it could be remembered"));
         };
-        let mut text = self.text.clone();
-        for line in servers.into_iter().map(line) {
+        // What others add between reading and writing would be lost.
+        let _held = hold(&path)?;
+        let mut text = read(&path)?;
+        for line in servers.into_iter().map(|server| line(server, config, search)) {
             if !text.lines().any(|known| known == line) {
                 text += &format!("{line}\n");
             }
         }
-        overwrite(path, &text)?;
-        self.text = text;
-        Ok(())
+        overwrite(&path, &text)
     }
 }
 
-/// What is remembered of a server: what it is, and which file says so.
-fn line(server: &Server) -> String {
+/// What is remembered; nothing where there is no file yet.
+fn read(path: &Path) -> io::Result<String> {
+    if fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(String::new());
+    }
+    let bytes = read_plain(path, FILE_BYTES).map_err(io::Error::other)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+/// Keeps other processes from changing the file until it is dropped. The file itself is replaced, so another one is held.
+fn hold(path: &Path) -> io::Result<fs::File> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let lock = options.write(true).create(true).truncate(false).open(path.with_extension("lock"))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// What is remembered of a server: what it is here, and which file says so.
+fn line(server: &Server, config: &Config, search: &Search) -> String {
+    let (env, project) = (|name: &str| std::env::var(name).ok(), search.project());
+    let around = Surroundings {
+        env: &env,
+        inputs: &|id| config.input(id, &env),
+        home: search.folders.home.as_deref(),
+        workspace: Some(&project),
+        commands: Commands::Refuse,
+    };
+    let policy = config.settings(server).env_policy.unwrap_or(EnvPolicy::Inherit);
+    let seal = server.seal(policy, &server.env_file_texts(&around));
     let file = &server.origin.file;
     // Quoted, so that no name of a file makes two lines.
-    format!("{} {:?}", server.digest(), std::fs::canonicalize(file).as_ref().unwrap_or(file))
+    format!("{seal} {:?}", fs::canonicalize(file).as_ref().unwrap_or(file))
 }
 
 /// Does it do more than name an address: start a process, or send what is on this machine?
-fn acts(server: &Server) -> bool {
+pub(crate) fn acts(server: &Server) -> bool {
     let takes = |text: &Text| text.has_placeholders();
     match &server.way {
         Way::Command(_) => true,
@@ -109,7 +141,7 @@ fn is_exposed(file: &Path) -> bool {
     {
         use std::os::unix::fs::PermissionsExt as _;
         const OTHERS_WRITE: u32 = 0o002;
-        std::fs::metadata(file).is_ok_and(|about| about.permissions().mode() & OTHERS_WRITE != 0)
+        fs::metadata(file).is_ok_and(|about| about.permissions().mode() & OTHERS_WRITE != 0)
     }
     #[cfg(not(unix))]
     {

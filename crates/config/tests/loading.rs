@@ -39,7 +39,7 @@ fn the_nearest_file_wins_and_the_shadowed_are_remembered() {
     let project = home.join("project");
     put(&project.join(".git/HEAD"), "");
     put(&home.join("cardan.toml"), "[servers.above]\ncommand = \"anybody's\"\n");
-    put(&project.join("cardan.toml"), "[servers.a]\ncommand = \"project\"\n");
+    put(&project.join("cardan.toml"), "[servers.p]\ncommand = \"project\"\n");
     put(
         &home.join(".config/cardan/cardan.toml"),
         "imports = [\"claude-code\", \"cursor\"]\n[defaults]\nlazy = true\nconcurrency = 2\n[servers.a]\ncommand = \"user\"\n[servers.b]\ncommand = \"user\"\n",
@@ -61,10 +61,10 @@ fn the_nearest_file_wins_and_the_shadowed_are_remembered() {
     assert_eq!(config.problems, []);
     let seen: Vec<_> =
         config.servers.iter().map(|s| (s.name.as_str(), cardan_config::show::summary(s))).collect();
-    let expected = [("a", "project"), ("b", "user"), ("c", "claude"), ("d", "here")];
+    let expected = [("p", "project"), ("a", "user"), ("b", "user"), ("d", "here"), ("c", "cursor")];
     assert_eq!(seen, expected.map(|(name, program)| (name, program.to_owned())));
     let shadowed: Vec<_> = config.shadowed.iter().map(|(s, _)| cardan_config::show::summary(s)).collect();
-    assert_eq!(shadowed, ["user", "claude", "all", "cursor"]);
+    assert_eq!(shadowed, ["all", "claude", "claude"]);
     assert_eq!(config.defaults.lazy, Some(true));
     assert_eq!(config.settings(config.server("a").unwrap()).concurrency, Some(2));
     let reasons: Vec<_> = config.sources.iter().map(|source| source.reason.clone()).collect();

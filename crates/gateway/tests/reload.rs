@@ -233,7 +233,7 @@ fn t24_trust_is_taken_over() {
     let mut follow = Follow::read(search.clone());
     let standing = |config: &Config| config.servers[0].origin.standing;
     assert_eq!(standing(follow.config()), Standing::Unseen);
-    Trusted::of(&search.folders).add(&follow.config().servers).unwrap();
+    Trusted::add(&follow.config().servers, follow.config(), &search).unwrap();
     assert!(matches!(settled(&mut follow), Look::Taken(_)));
     assert_eq!(standing(follow.config()), Standing::Trusted);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cardan_config::edit::{Change, EditError, edit};
 use cardan_config::file::{Saved, replace};
 use cardan_config::trust::Trusted;
-use cardan_config::{File, Search, Tool};
+use cardan_config::{Config, File, Search, Tool};
 
 use super::args::Scope;
 use super::short;
@@ -99,14 +99,16 @@ impl Draft {
         Ok(())
     }
 
-    /// What the user put there is trusted, though the file may be a project's. The user's own files are, whatever is there.
+    /// What the user put there is trusted, though the file may be a project's. The user's own files are, whatever is there, and so
+    /// is one that is named.
     fn trust(&self, search: &Search) {
-        if self.tool.user_files(&search.folders).contains(&self.path) {
+        let named = search.file.as_ref().is_some_and(|file| search.cwd.join(file) == self.path);
+        if named || self.tool.user_files(&search.folders).contains(&self.path) {
             return;
         }
         let Ok(file) = File::read(&self.path, Some(self.tool)) else { return };
         let put = file.servers.iter().filter(|server| self.put.contains(&server.name));
-        if let Err(error) = Trusted::of(&search.folders).add(put) {
+        if let Err(error) = Trusted::add(put, &Config::load(search), search) {
             tell(&format!(
                 "warning: it is to be trusted with `cardan config trust` before it is used: {error}"
             ));

@@ -14,9 +14,12 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
     let config = Config::load(search);
     let waiting = |server: &&Server| server.origin.standing == Standing::Unseen;
     let servers: Vec<&Server> = match &args.names[..] {
-        [] => config.servers.iter().filter(waiting).collect(),
+        [] => config.servers.iter().chain(&config.waiting).filter(waiting).collect(),
         names => {
-            let found = names.iter().map(|name| config.server(name).map_err(|problem| failure(&problem)));
+            let found = names.iter().map(|name| match config.waiting.iter().find(|one| one.name == *name) {
+                Some(server) => Ok(server),
+                None => config.server(name).map_err(|problem| failure(&problem)),
+            });
             found.collect::<Result<_, _>>()?
         }
     };
@@ -26,7 +29,8 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
     }
     if let Some(exposed) = servers.iter().find(|server| server.origin.standing == Standing::Exposed) {
         let message = format!("everyone on this machine can change {}", short(&exposed.origin.file, search));
-        return Err(Failure::usage(message).next("take the right to write it away from others first"));
+        return Err(Failure::usage(message)
+            .next("take the right to write it away from others first, or name it with `--config FILE`"));
     }
     let shown: Vec<String> = servers.iter().map(|server| what(server, search)).collect();
     output::print(&clean(&shown.join("\n")))?;
@@ -35,7 +39,7 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
         return Ok(());
     }
     let asked = servers.iter().copied().filter(waiting);
-    let remembered = Trusted::of(&search.folders).add(asked);
+    let remembered = Trusted::add(asked, &config, search);
     remembered.map_err(|error| Failure::usage(format!("it cannot be remembered: {error}")))
 }
 
