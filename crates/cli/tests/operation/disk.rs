@@ -44,7 +44,8 @@ fn f32_a_full_disk_stops_no_call_and_truncates_nothing() {
     let mut command = Command::new("sh");
     let config = world.config();
     command.args(["-c", limited, CARDAN, "serve", "--listen", "127.0.0.1:0", "--config", &config]);
-    command.env("HOME", world.0.file("home")).env_remove("XDG_CACHE_HOME").stdin(Stdio::null());
+    command.env("HOME", world.0.file("home")).env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+    command.stdin(Stdio::null());
     let gateway = Running::of(command);
     gateway.stands("ready");
     for _ in 0..3 {
@@ -77,7 +78,8 @@ fn ends_before(step: &str, count: u32, home: &str, words: &[&str]) -> bool {
     // Not every machine has all of them.
     let inject = format!("inject=?{step}:signal=KILL:when={count}");
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject, "--", CARDAN]).args(words).env("HOME", home);
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &inject, "--", CARDAN]).args(words);
+    strace.env("HOME", home).env_remove("XDG_CONFIG_HOME");
     strace.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
 }
 
@@ -101,7 +103,9 @@ fn f33_a_file_is_the_old_one_or_the_new_one() {
     let old = "# mine\n[servers.a]\ncommand = \"a\"\n";
     let words = ["config", "add", "b", "--config", &file, "--", "b"];
     afresh(old);
-    assert!(Command::new(CARDAN).args(words).env("HOME", &home).output().unwrap().status.success());
+    let mut command = Command::new(CARDAN);
+    command.args(words).env("HOME", &home).env_remove("XDG_CONFIG_HOME");
+    assert!(command.output().unwrap().status.success());
     let new = fs::read_to_string(&file).unwrap();
     assert!(new.starts_with(old) && new.contains("[servers.b]"), "{new}");
     let mut seen = [0, 0];
@@ -120,6 +124,7 @@ fn f33_a_file_is_the_old_one_or_the_new_one() {
         }
     }
     assert!(seen[0] >= 5 && seen[1] >= 1, "killed before and after it was there: {seen:?}");
+    assert!(files(Path::new(&home)).is_empty(), "a named file is trusted, so nothing is remembered of it");
 }
 
 /// F33: what is written reaches the disk before it gets its name.
@@ -143,7 +148,8 @@ fn f33_a_file_is_on_the_disk_before_it_has_its_name() {
     strace
         .args(["servers", "--config", &file, "--wait", "60"])
         .env("HOME", &home)
-        .env_remove("XDG_CACHE_HOME");
+        .env_remove("XDG_CACHE_HOME")
+        .env_remove("XDG_CONFIG_HOME");
     if !strace.output().is_ok_and(|ran| ran.status.success()) {
         eprintln!("skipped: strace cannot be used here, so nobody sees what is asked of the disk");
         return;

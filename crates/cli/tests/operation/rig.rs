@@ -31,7 +31,8 @@ impl World {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(CARDAN);
         let home = self.0.file("home");
-        command.args(words).env("HOME", home).env_remove("XDG_CACHE_HOME").stdin(Stdio::null());
+        command.args(words).env("HOME", home).env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+        command.stdin(Stdio::null());
         command
     }
 
