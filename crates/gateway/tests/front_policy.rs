@@ -17,6 +17,7 @@ use cardan_gateway::configured::rule_set;
 use cardan_gateway::fleet::{self, Fleet, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::policy::Policy;
+use cardan_gateway::relay::Isolation;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
@@ -126,6 +127,84 @@ async fn t15_prompts_and_resources_are_gated_alike() {
         assert_eq!(json!(client.read("one://t/open").await.unwrap())["contents"][0]["text"], "one open");
     }
     front.end("done").await;
+}
+
+/// T15: what a completion is about is what its type says, and nothing else that it says leads around that.
+#[tokio::test]
+async fn t15_a_completion_is_about_one_thing() {
+    let front = two();
+    front.protect(policy("[policy.'*']\nprompts = { deny = ['one__greet'] }\n"));
+    let alone = front.alone("one").unwrap();
+    let complete = async |client: &Client, reference: serde_json::Value, argument: &str| {
+        let params = json!({ "ref": reference, "argument": { "name": argument, "value": "x" } }).to_string();
+        let method = Method::CompletionComplete;
+        client.raw(method, Some(Bytes::from(params)), CallOptions::default()).await
+    };
+    let uri = "one://t/{key}";
+    for era in ERAS {
+        for (front, hidden) in [(&front, "one__greet"), (&front, "greet"), (&alone, "greet")] {
+            let client = on_behalf(front, "ada", era).await;
+            let about = json!({ "type": "ref/prompt", "name": hidden, "uri": uri });
+            let fault = refused(complete(&client, about, "whom").await);
+            assert!(fault.message.contains("unknown prompt"), "{era:?} {fault:?}");
+            let about = json!({ "type": "ref/resource", "name": hidden, "uri": uri });
+            let completed = complete(&client, about, "key").await.unwrap();
+            assert!(String::from_utf8_lossy(&completed).contains("x-one"), "{era:?} {completed:?}");
+        }
+    }
+    front.end("done").await;
+}
+
+/// T15: what a server says of itself is said to nobody who may see nothing of it, with all servers and alone.
+#[tokio::test]
+async fn t15_a_hidden_server_says_nothing() {
+    let front = two();
+    front.settled().await;
+    front.protect(policy(
+        "[policy.ada]\ntools = { deny = ['one__*'] }\nprompts = { deny = ['one__*'] }\n\
+         resources = { deny = ['one://*'] }\n[policy.bob]\ntools = { deny = ['one__*'] }\n",
+    ));
+    let alone = front.alone("one").unwrap();
+    let told = |front: &Front, who: &str| {
+        let said = front.config(Some(&who.into())).instructions.clone().unwrap_or_default();
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    assert!(!told(&front, "ada").contains("one"), "{}", told(&front, "ada"));
+    assert!(told(&front, "ada").contains("be kind to two"));
+    assert_eq!(told(&alone, "ada"), "");
+    for who in ["bob", "eve"] {
+        assert!(told(&front, who).contains("be kind to one") && told(&alone, who).contains("be kind to one"));
+    }
+    front.end("done").await;
+}
+
+/// T15: whoever followed a resource before it was hidden hears of it no more, and again when it is shown again.
+#[tokio::test]
+async fn t15_what_is_hidden_meanwhile_is_not_told() {
+    for isolation in [Isolation::Client, Isolation::Shared] {
+        for era in ERAS {
+            let spec =
+                |name| Spec { isolation, ..spec(name, &server(name, Era::Modern, &Stage::default())).0 };
+            let front = fronting::front(vec![spec("one"), spec("two")]);
+            let (ada, bob) = (on_behalf(&front, "ada", era).await, on_behalf(&front, "bob", era).await);
+            let both = Interest { uris: vec!["one://a".into(), "two://a".into()], ..Interest::default() };
+            let (mut hers, mut his) = (ada.listen(both.clone()), bob.listen(both));
+            for listen in [&mut hers, &mut his] {
+                assert_eq!(soon("ready", listen.ready()).await.unwrap().uris.len(), 2);
+            }
+            let one = || Some(Change::Resource("one://a".into()));
+            front.protect(policy("[policy.ada]\nresources = { deny = ['one://a'] }\n"));
+            text(&bob, "one__update", json!({})).await;
+            assert_eq!(soon("his", his.next()).await, one(), "{isolation:?} {era:?}");
+            text(&bob, "two__update", json!({})).await;
+            let two = Some(Change::Resource("two://a".into()));
+            assert_eq!(soon("hers", hers.next()).await, two, "{isolation:?} {era:?}");
+            front.protect(Policy::default());
+            text(&bob, "one__update", json!({})).await;
+            assert_eq!(soon("hers", hers.next()).await, one(), "{isolation:?} {era:?}");
+            front.end("done").await;
+        }
+    }
 }
 
 /// T15: what a hidden template makes cannot be read or followed by its address, whoever hides it, listed or not, with all

@@ -200,8 +200,23 @@ impl Station {
         Ok(())
     }
 
-    /// A list of a server is another, at least for this client.
+    /// May this client be told of a change at a server? It may not any more where a resource was hidden from it meanwhile.
+    pub(super) fn hears(&self, server: &str, change: &Change) -> bool {
+        match (change, self.front.house.fleet.upstream(server)) {
+            (Change::Resource(uri), Some(upstream)) => self.view().tells(&upstream, uri),
+            (Change::Resource(_), None) => false,
+            _ => true,
+        }
+    }
+
+    /// A resource that this client subscribed to, or a list of a server is another, at least for this client.
     fn changed(self: Arc<Self>, upstream: Arc<Upstream>, change: &Change) {
+        if let Change::Resource(uri) = change {
+            if self.hears(upstream.name(), change) {
+                self.updated(uri);
+            }
+            return;
+        }
         let kinds = Kind::ALL.into_iter().filter(|kind| kind.touched_by(change));
         if self.own.touch(upstream.name(), kinds) == Turn::Others {
             return;
@@ -330,14 +345,19 @@ impl Station {
             for uri in uris {
                 let Some(station) = station.upgrade() else { return };
                 // One that is nowhere any more is not told of, as its server would not.
-                if station.subscribe(&uri).await.is_ok()
-                    && let Some(client) = station.client.get()
-                {
-                    let params = Bytes::from(json!({ "uri": uri }).to_string());
-                    client.peer.note(Method::ResourcesUpdated, Some(params));
+                if station.subscribe(&uri).await.is_ok() {
+                    station.updated(&uri);
                 }
             }
         });
+    }
+
+    /// Tells a legacy client that a resource has changed.
+    fn updated(&self, uri: &str) {
+        if let Some(client) = self.client.get() {
+            let params = Bytes::from(json!({ "uri": uri }).to_string());
+            client.peer.note(Method::ResourcesUpdated, Some(params));
+        }
     }
 
     async fn unsubscribe(&self, uri: &str) -> Result<Answer, Fault> {
@@ -357,42 +377,42 @@ impl Station {
 
     /// Values for an argument: by whoever has what it is an argument of.
     async fn complete(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        // The type alone decides what it is about: what else is said could lead to something else.
         #[derive(Deserialize)]
-        struct Reference {
-            #[serde(default)]
-            name: Option<Box<str>>,
-            #[serde(default)]
-            uri: Option<Box<str>>,
+        #[serde(tag = "type")]
+        enum Reference {
+            #[serde(rename = "ref/prompt")]
+            Prompt { name: Box<str> },
+            #[serde(rename = "ref/resource")]
+            Resource { uri: Box<str> },
         }
         let raw = called.call.params.raw().and_then(|raw| member_of(raw, "ref").ok().flatten());
         let raw = raw.ok_or_else(|| Fault::invalid_params("params.ref: missing"))?;
         let wrong = |error| Fault::invalid_params(format!("params.ref: {error}"));
         let reference: Reference = serde_json::from_slice(&raw).map_err(wrong)?;
-        match (reference.uri, reference.name) {
-            (Some(uri), _) => {
-                let found = match self.find(Kind::Templates, &uri).await? {
+        let (upstream, member, own, other) = match &reference {
+            Reference::Resource { uri } => {
+                let found = match self.find(Kind::Templates, uri).await? {
                     Some(found) => Some(found),
-                    None => self.find(Kind::Resources, &uri).await?,
+                    None => self.find(Kind::Resources, uri).await?,
                 };
                 let Some((upstream, _)) = found else {
                     return Err(Fault::invalid_params(format!("params.ref.uri: unknown template: {uri}")));
                 };
-                self.forward(&upstream, cx, called).await
+                (upstream, "uri", quoted(uri), "name")
             }
-            (None, Some(name)) => {
-                let Some((upstream, own)) = self.find(Kind::Prompts, &name).await? else {
+            Reference::Prompt { name } => {
+                let Some((upstream, own)) = self.find(Kind::Prompts, name).await? else {
                     return Err(Fault::invalid_params(format!("params.ref.name: unknown prompt: {name}")));
                 };
-                let own = quoted(&own);
-                let edit = [Edit::Set("name", own.as_bytes())];
-                let reference =
-                    splice(&raw, &edit).map_err(|_| Fault::invalid_params("params.ref: not an object"))?;
-                let reference = String::from_utf8_lossy(&reference);
-                let called = self.renamed(called, "ref", &reference)?;
-                self.forward(&upstream, cx, called).await
+                (upstream, "name", quoted(&own), "uri")
             }
-            (None, None) => Err(Fault::invalid_params("params.ref: neither name nor uri")),
-        }
+        };
+        let edits = [Edit::Set(member, own.as_bytes()), Edit::Drop(other)];
+        let reference =
+            splice(&raw, &edits).map_err(|_| Fault::invalid_params("params.ref: not an object"))?;
+        let called = self.renamed(called, "ref", &String::from_utf8_lossy(&reference))?;
+        self.forward(&upstream, cx, called).await
     }
 
     /// For all servers, those to come included.

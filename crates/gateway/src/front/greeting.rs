@@ -28,6 +28,9 @@ const LISTS: [(&str, Kind); 3] =
 fn alone(known: &Known, view: &View, limits: &Limits) -> Config {
     let greeting = known.catalog.greeting.as_ref().map(|raw| Bytes::copy_from_slice(raw.as_str().as_bytes()));
     let mut config = relay::config(&Settled { revision: known.catalog.revision, greeting }, limits);
+    if !view.shows(known) {
+        config.instructions = None;
+    }
     let mut capabilities = known.capabilities();
     for (name, _) in LISTS {
         if let Some(list) = capabilities.get_mut(name).and_then(Value::as_object_mut) {
@@ -107,7 +110,8 @@ fn join(all: &mut Value, more: &Value) {
     }
 }
 
-/// What each server wants to be known, under its name. What has none is not mentioned.
+/// What each server wants to be known, under its name. One that has nothing to say is not mentioned, nor is one of which
+/// nothing may be seen.
 fn instructions(view: &View) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Greeting {
@@ -119,7 +123,7 @@ fn instructions(view: &View) -> Option<String> {
         let text = greeting.instructions.filter(|text| !text.trim().is_empty())?;
         Some(format!("# {}\n\n{}", known.upstream.name(), text.trim()))
     };
-    let parts: Vec<_> = view.known.iter().filter_map(of).collect();
+    let parts: Vec<_> = view.known.iter().filter(|known| view.shows(known)).filter_map(of).collect();
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 

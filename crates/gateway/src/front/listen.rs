@@ -59,6 +59,8 @@ impl Listener {
 /// One server's part of a listen.
 #[derive(Clone)]
 struct Part {
+    station: Arc<Station>,
+    upstream: Arc<str>,
     listener: Arc<Listener>,
     /// Told what stands, once. None: it stood before or came too late, so what stands now may have missed something.
     stands: Arc<Mutex<Option<mpsc::Sender<Interest>>>>,
@@ -75,7 +77,10 @@ impl Ear for Part {
     }
 
     fn change(&self, change: Change) {
-        self.listener.change(change);
+        // What was allowed when the listen began need not be now.
+        if self.station.hears(&self.upstream, &change) {
+            self.listener.change(change);
+        }
     }
 }
 
@@ -112,8 +117,9 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     let mut ears = JoinSet::new();
     for (upstream, interest) in parts {
         let stands = Arc::new(Mutex::new(Some(stands.clone())));
-        let (part, station) = (Part { listener: Arc::clone(&listener), stands }, Arc::clone(station));
-        ears.spawn(hear(station, upstream, called.capabilities.clone(), interest, part));
+        let (listener, station) = (Arc::clone(&listener), Arc::clone(station));
+        let part = Part { station, upstream: upstream.name().into(), listener, stands };
+        ears.spawn(hear(upstream, called.capabilities.clone(), interest, part));
     }
     drop(stands);
     let until = Instant::now() + PATIENCE;
@@ -156,15 +162,10 @@ fn part_of(parts: &mut Vec<(Arc<Upstream>, Interest)>, upstream: Arc<Upstream>) 
 
 /// Listens at one server, for as long as there is one of its name. One that is away is listened to when it is there: until
 /// then what it has is not promised. What may have changed in between is told.
-async fn hear(
-    station: Arc<Station>,
-    upstream: Arc<Upstream>,
-    capabilities: Bytes,
-    interest: Interest,
-    part: Part,
-) {
+async fn hear(upstream: Arc<Upstream>, capabilities: Bytes, interest: Interest, part: Part) {
+    let station = &part.station;
     let House { fleet, relays, .. } = &*station.front.house;
-    let (name, mut news) = (upstream.name().to_owned(), fleet.news());
+    let (name, mut news) = (Arc::clone(&part.upstream), fleet.news());
     drop(upstream);
     while let Some(upstream) = fleet.upstream(&name) {
         let before = standing(&upstream);

@@ -15,6 +15,7 @@ use crate::merge::{Merged, Naming, Shown, Source};
 use crate::pin::{Held, Pins};
 use crate::policy::Gate;
 use crate::rules::RuleSet;
+use crate::templates::Templates;
 
 /// Which servers are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,6 +241,25 @@ impl View {
         let held = kind == Kind::Tools && !self.held.is_empty();
         let shown = !self.merged.list(kind).is_empty() || held;
         shown || having.all(|known| known.catalog.list(kind).entries.is_empty())
+    }
+
+    /// Is anything of a server there to be seen? Where it has nothing yet, that is so unless something is kept from
+    /// whoever looks.
+    pub(super) fn shows(&self, server: &Known) -> bool {
+        let is_its = |shown: &Shown| Arc::ptr_eq(&self.known[shown.route.source].upstream, &server.upstream);
+        let nothing = |kind| server.catalog.list(kind).entries.is_empty();
+        Kind::ALL.into_iter().any(|kind| self.merged.list(kind).iter().any(is_its))
+            || self.held.iter().any(is_its)
+            || (self.gate.is_open() && Kind::ALL.into_iter().all(nothing))
+    }
+
+    /// May be told that what is at an address of a server has changed?
+    pub(super) fn tells(&self, server: &Upstream, uri: &str) -> bool {
+        let at = self.known.iter().position(|known| known.upstream.name() == server.name());
+        let (none, rules) = (Templates::default(), server.rules());
+        // One whose catalog is not there yet has no templates that could decide.
+        let templates = at.map_or(&none, |at| self.merged.templates(at));
+        self.gate.allows_at(uri, templates) && rules.show(Kind::Resources, uri, templates)
     }
 
     /// Where a name leads: the server, and what it is called there.

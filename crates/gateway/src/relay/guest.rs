@@ -25,8 +25,8 @@ use super::who::Who;
 use super::{Core, Farewells, terms};
 use crate::fleet::lock;
 
-/// Is told that a list changed.
-pub(crate) type OnLists = Arc<dyn Fn(Change) + Send + Sync>;
+/// Is told of changes.
+pub(crate) type OnChange = Arc<dyn Fn(Change) + Send + Sync>;
 
 /// A legacy client.
 pub(super) struct Guest {
@@ -35,8 +35,8 @@ pub(super) struct Guest {
     /// Its calls in progress, the latest last.
     calls: Mutex<Seated>,
     wants: Wants,
-    /// Who is told that lists changed, in place of the client.
-    lists: Option<OnLists>,
+    /// Who is told of changes, in place of the client.
+    instead: Option<OnChange>,
     names: Names,
     /// How long its session may take to be there at first, and when it was lost.
     opening: Duration,
@@ -60,7 +60,7 @@ impl Guest {
         peer: Peer,
         capabilities: &Bytes,
         identity: Option<&Bytes>,
-        lists: Option<OnLists>,
+        instead: Option<OnChange>,
     ) -> Option<Arc<Self>> {
         let seat = Arc::clone(&core.seats).try_acquire_owned().ok()?;
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_else(|_| json!({}));
@@ -76,14 +76,14 @@ impl Guest {
             let interest = announced(config.server_caps());
             let wants = Wants::new(interest.clone(), limits.listen_uris);
             if interest != Interest::default() {
-                wants.begin(follow(line.managed.listen(interest), peer.clone(), lists.clone()));
+                wants.begin(follow(line.managed.listen(interest), peer.clone(), instead.clone()));
             }
             Self {
                 peer,
                 line,
                 calls: Mutex::default(),
                 wants,
-                lists,
+                instead,
                 names: core.names.clone(),
                 opening: core.options.opening,
                 patience: limits.call_idle_timeout,
@@ -149,7 +149,7 @@ impl Guest {
         let mut listen = self.line.managed.listen(interest);
         let ready = tokio::time::timeout(self.patience, listen.ready()).await;
         let stands = ready.map_err(|_| self.who.silent())?.map_err(|error| self.who.unreachable(&error))?;
-        Ok((follow(listen, self.peer.clone(), self.lists.clone()), stands))
+        Ok((follow(listen, self.peer.clone(), self.instead.clone()), stands))
     }
 
     pub(super) fn managed(&self) -> Managed {
@@ -185,14 +185,14 @@ pub(super) fn announced(caps: &ServerCaps) -> Interest {
     }
 }
 
-/// Tells a legacy client of a change, or whoever is told of lists in its place.
-pub(super) fn tell(change: Change, peer: &Peer, lists: Option<&OnLists>) {
-    match (change, lists) {
-        (Change::Resource(uri), _) => {
+/// Tells a legacy client of a change, or whoever is told in its place.
+pub(super) fn tell(change: Change, peer: &Peer, instead: Option<&OnChange>) {
+    match (change, instead) {
+        (change, Some(instead)) => instead(change),
+        (Change::Resource(uri), None) => {
             let params = Bytes::from(json!({ "uri": uri }).to_string());
             peer.note(Method::ResourcesUpdated, Some(params));
         }
-        (list, Some(lists)) => lists(list),
         (list, None) => peer.change(list),
     }
 }
@@ -249,10 +249,10 @@ impl Hears for Guest {
     }
 }
 
-fn follow(mut listen: Listen, peer: Peer, lists: Option<OnLists>) -> Following {
+fn follow(mut listen: Listen, peer: Peer, instead: Option<OnChange>) -> Following {
     Following(tokio::spawn(async move {
         while let Some(change) = listen.next().await {
-            tell(change, &peer, lists.as_ref());
+            tell(change, &peer, instead.as_ref());
         }
     }))
 }

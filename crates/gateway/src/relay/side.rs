@@ -13,7 +13,7 @@ use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
 
-use super::guest::{Guest, OnLists};
+use super::guest::{Guest, OnChange};
 use super::modern::Ear;
 use super::running::Held;
 use super::visitor::Visitor;
@@ -27,8 +27,8 @@ pub struct Side {
     principal: Option<Arc<str>>,
     /// The legacy client at this link; nothing inside: there were too many.
     guest: OnceLock<Option<Sitting>>,
-    /// Who is told that its lists changed, in place of the client.
-    lists: Mutex<Option<OnLists>>,
+    /// Who is told of changes, in place of the client.
+    instead: Mutex<Option<OnChange>>,
     /// What the session of the legacy client is called in traces.
     session: SessionName,
 }
@@ -43,13 +43,13 @@ enum Sitting {
 
 impl Side {
     pub(super) fn new(core: Arc<Core>, principal: Option<Arc<str>>) -> Self {
-        let (guest, lists, session) = (OnceLock::new(), Mutex::default(), SessionName::default());
-        Self { core, principal, guest, lists, session }
+        let (guest, instead, session) = (OnceLock::new(), Mutex::default(), SessionName::default());
+        Self { core, principal, guest, instead, session }
     }
 
-    /// What the upstream tells of its lists is told to `lists`, and not to the legacy client that comes. Before it does.
-    pub(crate) fn intercept(&self, lists: OnLists) {
-        *lock(&self.lists) = Some(lists);
+    /// What the upstream tells of changes is told to `instead`, and not to the legacy client that comes. Before it does.
+    pub(crate) fn intercept(&self, instead: OnChange) {
+        *lock(&self.instead) = Some(instead);
     }
 
     /// The connection that is the legacy client's own.
@@ -141,14 +141,14 @@ impl Service for Side {
     }
 
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
-        let lists = lock(&self.lists).take();
+        let instead = lock(&self.instead).take();
         self.guest.get_or_init(|| match self.core.options.isolation {
             Isolation::Client => {
-                Guest::open(&self.core, peer, capabilities, identity, lists).map(Sitting::Guest)
+                Guest::open(&self.core, peer, capabilities, identity, instead).map(Sitting::Guest)
             }
             Isolation::Shared | Isolation::Principal | Isolation::Call => {
                 let (core, principal) = (Arc::clone(&self.core), self.principal.clone());
-                Some(Sitting::Visitor(Visitor::open(core, principal, peer, capabilities, lists)))
+                Some(Sitting::Visitor(Visitor::open(core, principal, peer, capabilities, instead)))
             }
         });
     }

@@ -13,7 +13,7 @@ use cardan_runtime::peer::Peer;
 use tokio::sync::oneshot;
 
 use super::askable::Askable;
-use super::guest::{OnLists, announced, empty, tell, uri_of};
+use super::guest::{OnChange, announced, empty, tell, uri_of};
 use super::modern::Ear;
 use super::running::{Held, Plan, Running};
 use super::wants::{Following, Wants};
@@ -30,8 +30,8 @@ pub(super) struct Visitor {
     /// The log notes that it wants with its calls; none until it says so, since they take a session for each.
     level: Mutex<Option<LogLevel>>,
     wants: Wants,
-    /// Who is told that lists changed, in place of the client.
-    lists: Option<OnLists>,
+    /// Who is told of changes, in place of the client.
+    instead: Option<OnChange>,
 }
 
 impl Visitor {
@@ -40,16 +40,16 @@ impl Visitor {
         principal: Option<Arc<str>>,
         peer: Peer,
         capabilities: &Bytes,
-        lists: Option<OnLists>,
+        instead: Option<OnChange>,
     ) -> Arc<Self> {
         // Who is told in place of the client hears it from what is shared already.
-        let interest = match lists {
+        let interest = match instead {
             Some(_) => Interest::default(),
             None => announced(core.config().server_caps()),
         };
         let wants = Wants::new(interest.clone(), core.options.limits.listen_uris);
         let (askable, level) = (Askable::of(capabilities), Mutex::default());
-        let visitor = Self { core, principal, peer, askable, level, wants, lists };
+        let visitor = Self { core, principal, peer, askable, level, wants, instead };
         if interest != Interest::default() {
             visitor.wants.begin(visitor.follow(interest).0);
         }
@@ -108,7 +108,7 @@ impl Visitor {
         let (standing, stands) = oneshot::channel();
         let standing = Arc::new(Mutex::new(Some(standing)));
         let told =
-            Told { peer: self.peer.clone(), lists: self.lists.clone(), standing: Arc::clone(&standing) };
+            Told { peer: self.peer.clone(), instead: self.instead.clone(), standing: Arc::clone(&standing) };
         let askable = self.askable;
         let following = tokio::spawn(async move {
             let ended = modern::listen(&core, &pool, askable, interest, told).await;
@@ -128,7 +128,7 @@ type Standing = oneshot::Sender<Result<Interest, Fault>>;
 #[derive(Clone)]
 struct Told {
     peer: Peer,
-    lists: Option<OnLists>,
+    instead: Option<OnChange>,
     standing: Arc<Mutex<Option<Standing>>>,
 }
 
@@ -141,6 +141,6 @@ impl Ear for Told {
     }
 
     fn change(&self, change: Change) {
-        tell(change, &self.peer, self.lists.as_ref());
+        tell(change, &self.peer, self.instead.as_ref());
     }
 }
