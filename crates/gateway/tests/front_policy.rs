@@ -307,3 +307,26 @@ async fn calls_are_written_down_without_what_was_said() {
         std::fs::remove_file(&file).unwrap();
     }
 }
+
+/// A call is written down with the server that it went to, though nothing leads there any more when it ends.
+#[tokio::test]
+async fn a_call_is_written_down_with_where_it_went() {
+    let scratch = Scratch::new("audit-went");
+    let file = scratch.path().join("audit.jsonl");
+    let audit = Arc::new(Audit::file(&file, |line| panic!("{line}")).unwrap());
+    let stage = Stage::default();
+    let specs = vec![spec("one", &server("one", Era::Modern, &stage)).0];
+    let options = Options { audit: Some(Arc::clone(&audit)), ..Options::default() };
+    let front = Front::start(Fleet::start(specs, fleet::Options::default()), options);
+    let ada = on_behalf(&front, "ada", Era::Modern).await;
+    let call = tokio::spawn(ada.call_tool("one__hang", &json!({})).unwrap().into_future());
+    soon("its begin", stage.begun.notified()).await;
+    front.protect(policy("[policy.ada]\ntools = { deny = ['one__hang'] }\n"));
+    call.abort();
+    soon("its end", stage.dropped.notified()).await;
+    front.end("done").await;
+    audit.close();
+    let written = std::fs::read_to_string(&file).unwrap();
+    let line: serde_json::Value = serde_json::from_str(written.lines().next().unwrap()).unwrap();
+    assert_eq!([&line["server"], &line["name"], &line["outcome"]], ["one", "hang", "cancelled"], "{written}");
+}

@@ -114,7 +114,7 @@ impl Service for Desk {
 pub(super) fn answer(station: Arc<Station>, cx: CallCx, called: Called) -> Handler<Answer> {
     Box::pin(async move {
         let trail = Trail::begin(&station, &called);
-        let answer = station.measured(cx, called).await.unwrap_or_else(Answer::Fault);
+        let answer = station.measured(cx, called, trail.as_ref()).await.unwrap_or_else(Answer::Fault);
         if let Some(trail) = trail {
             trail.end(&answer);
         }
@@ -130,7 +130,12 @@ impl fmt::Debug for Desk {
 
 impl Station {
     /// Answers a call, where its principal may ask for one more.
-    async fn measured(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn measured(
+        self: Arc<Self>,
+        cx: CallCx,
+        called: Called,
+        trail: Option<&Trail>,
+    ) -> Result<Answer, Fault> {
         let span = match called.call.method {
             Method::SubscriptionsListen => Span::Listen,
             // What waits for a task must not stand in the way of what ends or feeds it.
@@ -142,20 +147,25 @@ impl Station {
             house.refusals.count(why);
             fault
         })?;
-        let answer = Arc::clone(&self).answer(cx, called).await;
+        let answer = Arc::clone(&self).answer(cx, called, trail).await;
         drop(pass);
         answer
     }
 
-    async fn answer(self: Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn answer(
+        self: Arc<Self>,
+        cx: CallCx,
+        called: Called,
+        trail: Option<&Trail>,
+    ) -> Result<Answer, Fault> {
         match called.call.method {
             Method::ToolsList => self.list(Kind::Tools, &called).await,
             Method::PromptsList => self.list(Kind::Prompts, &called).await,
             Method::ResourcesList => self.list(Kind::Resources, &called).await,
             Method::ResourcesTemplatesList => self.list(Kind::Templates, &called).await,
-            Method::ToolsCall => self.call_named(Kind::Tools, cx, called).await,
-            Method::PromptsGet => self.call_named(Kind::Prompts, cx, called).await,
-            Method::ResourcesRead => read::read(&self, cx, called).await,
+            Method::ToolsCall => self.call_named(Kind::Tools, cx, called, trail).await,
+            Method::PromptsGet => self.call_named(Kind::Prompts, cx, called, trail).await,
+            Method::ResourcesRead => read::read(&self, cx, called, trail).await,
             Method::ResourcesSubscribe => self.subscribe(&address(&called)?).await,
             Method::ResourcesUnsubscribe => self.unsubscribe(&address(&called)?).await,
             Method::CompletionComplete => self.complete(cx, called).await,
@@ -272,7 +282,13 @@ impl Station {
     }
 
     /// A tool or a prompt, by its name here.
-    async fn call_named(self: &Arc<Self>, kind: Kind, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn call_named(
+        self: &Arc<Self>,
+        kind: Kind,
+        cx: CallCx,
+        called: Called,
+        trail: Option<&Trail>,
+    ) -> Result<Answer, Fault> {
         let Some(name) = called.call.params.text(Param::Name).map(|name| Box::<str>::from(&*name)) else {
             return Err(Fault::invalid_params("params.name: missing, or not text"));
         };
@@ -292,6 +308,9 @@ impl Station {
             self.front.house.refusals.count(if hidden { Refused::Policy } else { Refused::Unknown });
             return Err(Fault::invalid_params(format!("unknown {what}: {name}; see {list}")));
         };
+        if let Some(trail) = trail {
+            trail.goes(&upstream, &own);
+        }
         let called =
             if own == name { called } else { self.renamed(called, Param::Name.name(), &quoted(&own))? };
         self.forward(&upstream, cx, called).await

@@ -14,11 +14,18 @@ use serde_json::{Value, json};
 use super::Waited;
 use super::desk::{Station, address};
 use super::refused::Refused;
+use super::trail::Trail;
 use super::view::{Likely, Purpose};
+use crate::catalog::Kind;
 use crate::fleet::Upstream;
 
 /// A resource: by whoever has it. Servers that are not known yet are waited for where no other has it.
-pub(super) async fn read(station: &Arc<Station>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+pub(super) async fn read(
+    station: &Arc<Station>,
+    cx: CallCx,
+    called: Called,
+    trail: Option<&Trail>,
+) -> Result<Answer, Fault> {
     let uri = address(&called)?;
     station.front.settled().await;
     let (round, called) = Round::of(station, called)?;
@@ -31,6 +38,10 @@ pub(super) async fn read(station: &Arc<Station>, cx: CallCx, called: Called) -> 
                 continue;
             }
             tried.push(Arc::clone(&upstream));
+            // What is on no list a client may have made up.
+            if let Some(trail) = trail.filter(|_| station.view().find(Kind::Resources, &uri).is_some()) {
+                trail.goes(&upstream, &uri);
+            }
             match station.forward(&upstream, cx.clone(), called.clone()).await {
                 // A server that is away may have it or not: the next may, and if none has, this is what is told.
                 Err(fault) => missing = Some(fault),

@@ -1,6 +1,6 @@
 //! Calls, as they are written down.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::Param;
@@ -12,13 +12,17 @@ use tokio::time::Instant;
 use super::desk::Station;
 use crate::audit::{Audit, Outcome, Record};
 use crate::catalog::Kind;
+use crate::fleet::{Upstream, lock};
+
+/// A server, and what it calls what a call is about.
+type Target = (Box<str>, Box<str>);
 
 /// A call that runs. One that is dropped was cancelled.
 pub(super) struct Trail {
     audit: Arc<Audit>,
-    station: Arc<Station>,
     kind: Kind,
-    key: Option<Box<str>>,
+    /// Where it went last, or would go first: when it ends, that may be somewhere else.
+    target: Mutex<Option<Target>>,
     record: Record,
     begun: Instant,
 }
@@ -42,8 +46,14 @@ impl Trail {
             sent: called.call.params.raw().map_or(0, |raw| raw.len()),
             received: 0,
         };
-        let key = called.call.params.text(param).map(|key| Box::from(&*key));
-        Some(Self { audit, station: Arc::clone(station), kind, key, record, begun: Instant::now() })
+        let found = called.call.params.text(param).and_then(|key| station.view().find(kind, &key));
+        let target = Mutex::new(found.map(|(upstream, own)| (upstream.name().into(), own)));
+        Some(Self { audit, kind, target, record, begun: Instant::now() })
+    }
+
+    /// It goes to a server, for what that server calls so.
+    pub(super) fn goes(&self, upstream: &Upstream, own: &str) {
+        *lock(&self.target) = Some((upstream.name().into(), own.into()));
     }
 
     /// It has ended.
@@ -76,8 +86,7 @@ fn of(result: &Bytes) -> Outcome {
 
 impl Drop for Trail {
     fn drop(&mut self) {
-        let found = self.key.as_deref().and_then(|key| self.station.view().find(self.kind, key));
-        self.record.target = found.map(|(upstream, own)| (upstream.name().into(), own));
+        self.record.target = lock(&self.target).take();
         let unknown = self.record.target.is_none() && self.kind.is_named();
         if unknown && self.record.outcome == Outcome::Fault {
             self.record.outcome = Outcome::Refused;
