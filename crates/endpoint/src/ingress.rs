@@ -231,7 +231,7 @@ pub(crate) fn agreed<H: Host>(
         (Some(_), _) => Meta::Lacks(MetaKey::ClientCapabilities.name()),
     };
     let mirrored = match (&call.method, &name) {
-        (Method::ToolsCall, Some(tool)) => shared.host.mirrors(tool),
+        (Method::ToolsCall, Some(tool)) => shared.host.mirrors(tool, principal),
         _ => None,
     };
     let arguments = mirrored.as_ref().map(|_| {

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use cardan_client::{Client, way};
+use cardan_config::File;
 use cardan_dial::{Http, Kind};
 use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options, Sites};
@@ -129,6 +131,13 @@ async fn headers_of_renamed_tools_are_checked() {
         let (status, answer) = post(address, name, header, &call).await;
         assert_eq!(status, 400, "{answer}");
     }
+    // T15: what is hidden has no headers that could tell that it is there.
+    let hidden = "[policy.'*']\ntools = { deny = ['my_weather__forecast'] }\n";
+    let hidden = File::parse(Path::new("cardan.toml"), hidden, None).unwrap();
+    front.protect(cardan_gateway::policy::Policy::of(&[hidden.policy]));
+    assert!(front.mirrors(name, None).is_none());
+    let wrong = post(address, name, "mcp-param-region: nord\r\n", &call).await;
+    assert_eq!(wrong, post(address, name, good, &call).await);
     front.end("done").await;
 }
 
@@ -149,7 +158,8 @@ async fn headers_of_tools_with_new_names_are_checked_and_made() {
         }
     }
     assert!(
-        front.mirrors("my_weather__look.out").is_some() && front.mirrors("my_weather__forecast").is_none()
+        front.mirrors("my_weather__look.out", None).is_some()
+            && front.mirrors("my_weather__forecast", None).is_none()
     );
     front.end("done").await;
 }

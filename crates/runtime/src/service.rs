@@ -72,9 +72,9 @@ pub trait Host: Send + Sync + 'static {
         let _ = reason;
     }
 
-    /// What headers mirror of a tool's arguments; nothing: no such tool, or none of it.
-    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
-        let _ = tool;
+    /// What headers mirror of a tool's arguments; nothing: no such tool for this principal, or none of it.
+    fn mirrors(&self, tool: &str, principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
+        let _ = (tool, principal);
         None
     }
 }

@@ -308,7 +308,7 @@ impl Host for Server {
         Self::close(self, reason);
     }
 
-    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+    fn mirrors(&self, tool: &str, _principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
         self.registry().tools.get(tool).and_then(|tool| tool.mirrors.clone())
     }
 }

@@ -313,8 +313,9 @@ impl Host for Front {
         self.0.links.close(reason);
     }
 
-    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
-        self.0.view().mirrors(tool)
+    fn mirrors(&self, tool: &str, principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
+        let (front, principal) = (&self.0, principal.map(|principal| &**principal));
+        front.gated(front.view(), &front.gated, principal).mirrors(tool)
     }
 }
 

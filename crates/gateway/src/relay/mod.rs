@@ -342,7 +342,7 @@ impl Host for Relay {
         self.0.links.close(reason);
     }
 
-    fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
+    fn mirrors(&self, tool: &str, _principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
         self.0.mirrored.of(tool)
     }
 }
