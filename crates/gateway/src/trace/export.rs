@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::otlp;
-use super::settings::{Attributes, Settings};
+use super::settings::{Attributes, Settings, shown};
 use super::span::Span;
 use crate::fleet::lock;
 
@@ -61,8 +61,10 @@ impl Exporter {
         let counts = Arc::<Counts>::default();
         let shipping = Shipping {
             http,
+            place: shown(&settings.url),
             resource: settings.resource,
             queue,
+            batch: Vec::new(),
             stopped: Some(stopped),
             counts: Arc::clone(&counts),
             trouble: Trouble::None,
@@ -88,6 +90,7 @@ impl Exporter {
         }
     }
 
+    /// Exports what there is, in the time that there is. What is left then counts as refused.
     pub(super) async fn close(&self) {
         drop(lock(&self.stop).take());
         let Some(mut task) = lock(&self.task).take() else { return };
@@ -124,8 +127,12 @@ enum Trouble {
 /// What a task needs to export.
 struct Shipping {
     http: Http,
+    /// Where that leads, for people.
+    place: String,
     resource: Attributes,
     queue: Receiver<Span>,
+    /// What is handed in next, or just now.
+    batch: Vec<Span>,
     /// None: we were asked to stop, and export what there is.
     stopped: Option<oneshot::Receiver<()>>,
     counts: Arc<Counts>,
@@ -135,49 +142,51 @@ struct Shipping {
 
 impl Shipping {
     async fn run(mut self) {
-        let mut batch = Vec::new();
-        while self.fill(&mut batch).await > 0 {
-            self.deliver(&batch).await;
-            batch.clear();
+        while self.fill().await > 0 {
+            self.deliver().await;
+            self.batch.clear();
         }
     }
 
     /// Waits for spans, and then for a moment for more of them. None: there will be none.
-    async fn fill(&mut self, batch: &mut Vec<Span>) -> usize {
+    async fn fill(&mut self) -> usize {
         let mut until = None;
         loop {
-            if batch.len() >= BATCH || (self.stopped.is_none() && !batch.is_empty() && self.queue.is_empty())
+            if self.batch.len() >= BATCH
+                || (self.stopped.is_none() && !self.batch.is_empty() && self.queue.is_empty())
             {
-                return batch.len();
+                return self.batch.len();
             }
-            let room = BATCH - batch.len();
+            let room = BATCH - self.batch.len();
             tokio::select! {
-                more = self.queue.recv_many(batch, room) => {
+                more = self.queue.recv_many(&mut self.batch, room) => {
                     if more == 0 {
-                        return batch.len();
+                        return self.batch.len();
                     }
                     until.get_or_insert_with(|| Instant::now() + DELAY);
                 }
                 () = asked(&mut self.stopped) => self.queue.close(),
-                () = late(until) => return batch.len(),
+                () = late(until) => return self.batch.len(),
             }
         }
     }
 
     /// Hands in a batch, if need be several times.
-    async fn deliver(&mut self, batch: &[Span]) {
-        let body = Bytes::from(otlp::request(&self.resource, batch));
+    async fn deliver(&mut self) {
+        let body = Bytes::from(otlp::request(&self.resource, &self.batch));
         let mut pause = BACKOFF;
         for attempt in 1.. {
             let (why, again) = match self.http.post(otlp::CONTENT_TYPE, body.clone()).await {
-                Ok((status, answer)) if status.is_success() => return self.delivered(batch.len(), &answer),
+                Ok((status, answer)) if status.is_success() => {
+                    return self.delivered(self.batch.len(), &answer);
+                }
                 Ok((status, _)) => (format!("HTTP status {status}"), is_passing(status)),
                 Err(error @ FetchError::Setup(_)) => (error.to_string(), false),
                 Err(error) => (error.to_string(), true),
             };
             if self.trouble == Trouble::None {
                 self.trouble = Trouble::Told;
-                (self.tell)(&format!("spans cannot be exported to {}: {why}", self.http.url()));
+                (self.tell)(&format!("spans cannot be exported to {}: {why}", self.place));
             }
             // Nobody waits for what comes later once we are asked to stop.
             if !again || attempt == ATTEMPTS || self.stopped.is_none() {
@@ -188,7 +197,7 @@ impl Shipping {
                 () = asked(&mut self.stopped) => self.queue.close(),
             }
         }
-        self.counts.refused.fetch_add(batch.len() as u64, Relaxed);
+        self.counts.refused.fetch_add(self.batch.len() as u64, Relaxed);
     }
 
     fn delivered(&mut self, spans: usize, answer: &[u8]) {
@@ -199,6 +208,18 @@ impl Shipping {
             self.trouble = Trouble::None;
             (self.tell)("spans are exported again");
         }
+    }
+}
+
+/// Spans that are given up count as well, those included whose batch was under way.
+impl Drop for Shipping {
+    fn drop(&mut self) {
+        self.queue.close();
+        let mut left = self.batch.len() as u64;
+        while self.queue.try_recv().is_ok() {
+            left += 1;
+        }
+        self.counts.refused.fetch_add(left, Relaxed);
     }
 }
 
@@ -254,6 +275,8 @@ mod tests {
         exporter.close().await;
         assert!(begun.elapsed() <= FLUSH + DELAY, "{:?}", begun.elapsed());
         exporter.put(span());
-        assert_eq!(exporter.tally(), Tally { crowded: 4, ..Tally::default() });
+        // Nobody read them, so they are gone: none is missing from what is told.
+        let refused = u64::try_from(QUEUE).unwrap();
+        assert_eq!(exporter.tally(), Tally { crowded: 4, refused, ..Tally::default() });
     }
 }

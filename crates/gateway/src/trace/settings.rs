@@ -47,7 +47,7 @@ impl Settings {
         let env = |name: &str| env(name).filter(|value| !value.trim().is_empty());
         let Some(url) = url(endpoint, &env)? else { return Ok(None) };
         if let Err(why) = Url::parse(&url) {
-            return Err(WrongSettings(format!("traces cannot be exported to `{url}`: {why}")));
+            return Err(WrongSettings(format!("traces cannot be exported to `{}`: {why}", shown(&url))));
         }
         let sampler = match env("OTEL_TRACES_SAMPLER") {
             None => Sampler::default(),
@@ -105,6 +105,19 @@ fn url(
 
 const PROTOCOL: &str = "http/protobuf";
 
+/// What of an address can be shown: its scheme and its host. The rest may have keys in it.
+pub(super) fn shown(url: &str) -> String {
+    const HIDDEN: &str = "...";
+    let Some((scheme, rest)) = url.split_once("://") else { return HIDDEN.to_owned() };
+    let (authority, behind) = rest.split_at(rest.find(['/', '\\', '?', '#']).unwrap_or(rest.len()));
+    // Behind the host nobody is named, so this is a name or a password with such a character.
+    let host = if behind.contains('@') { HIDDEN } else { authority.rsplit('@').next().unwrap_or(HIDDEN) };
+    match scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => format!("{scheme}://{host}"),
+        false => HIDDEN.to_owned(),
+    }
+}
+
 /// What is said of this program.
 fn resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Attributes, WrongSettings> {
     let name = "OTEL_RESOURCE_ATTRIBUTES";
@@ -148,7 +161,7 @@ fn decoded(text: &str) -> Option<String> {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("url", &self.url)
+            .field("url", &shown(&self.url))
             .field("sampler", &self.sampler)
             .finish_non_exhaustive()
     }
@@ -214,5 +227,18 @@ mod tests {
             [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         assert!(of(None, &grpc).unwrap_err().to_string().contains("http/protobuf"));
         assert!(of(Some("gopher://a"), &[]).unwrap_err().to_string().contains("cannot be exported"));
+        // T27: keys in an address are shown nowhere.
+        for (url, host) in [
+            ("http://me:s3cret@a:4318", "`http://a:4318`"),
+            ("gopher://a/s3cret?key=s3cret", "`gopher://a`"),
+            ("http://me:s3cret/x@a", "`http://...`"),
+            ("me:s3cret@a", "`...`"),
+            ("me:s3cret://a", "`...`"),
+        ] {
+            let wrong = of(Some(url), &[]).unwrap_err().to_string();
+            assert!(wrong.contains(host) && !wrong.contains("s3cret"), "{wrong}");
+        }
+        let settings = of(Some("http://a/s3cret"), &[]).unwrap();
+        assert!(!format!("{settings:?}").contains("s3cret"), "{settings:?}");
     }
 }
