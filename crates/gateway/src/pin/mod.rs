@@ -147,10 +147,31 @@ impl Pins {
     }
 
     /// The tools that are not what they were, and what to tell of them. New ones are trusted and kept.
-    fn compare(&self, server: &str, key: &str, catalog: &Catalog) -> (Held, BTreeSet<String>) {
+    fn compare(&self, server: &str, key: &str, catalog: &Catalog) -> Compared {
+        let (mut pinned, mut compared) = match self.met(server, key, catalog) {
+            Ok((_, Kept::All, compared)) | Err(compared) => return compared,
+            Ok((pinned, Kept::Some, compared)) => (pinned, compared),
+        };
+        // Until what is read now is written: another process may have been at it meanwhile.
+        let saved = self.store.hold().and_then(|_hold| {
+            match self.met(server, key, catalog) {
+                Ok((_, Kept::All, again)) | Err(again) => {
+                    compared = again;
+                    return Ok(());
+                }
+                Ok((again, Kept::Some, also)) => (pinned, compared) = (again, also),
+            }
+            self.store.save(key, &pinned)
+        });
+        if let Err(error) = saved {
+            compared.1.insert(format!("the tools of {server} cannot be remembered: {error}"));
+        }
+        compared
+    }
+
+    /// What is kept of a server once it has met these tools, whether all of that is kept already, and how they compare.
+    fn met(&self, server: &str, key: &str, catalog: &Catalog) -> Result<(Pinned, Kept, Compared), Compared> {
         let mut lines = BTreeSet::new();
-        // Until what is read here is written: another process may be at it.
-        let held = self.store.hold();
         let mut pinned = match self.store.load(key) {
             Ok(pinned) => pinned.unwrap_or_else(|| Pinned::new(server)),
             // What was approved is not known, so nothing counts as approved.
@@ -159,7 +180,10 @@ impl Pins {
                 lines.insert(format!(
                     "the approved tools of {server} cannot be read: {error}; mend or remove {path} to approve what there is"
                 ));
-                return (Held(catalog.tools.entries.iter().map(|tool| tool.key().into()).collect()), lines);
+                return Err((
+                    Held(catalog.tools.entries.iter().map(|tool| tool.key().into()).collect()),
+                    lines,
+                ));
             }
         };
         let before = pinned.clone();
@@ -175,13 +199,18 @@ impl Pins {
                  approve it with `cardan pin approve {server} {name}`"
             ));
         }
-        if pinned != before
-            && let Err(error) = held.and_then(|_hold| self.store.save(key, &pinned))
-        {
-            lines.insert(format!("the tools of {server} cannot be remembered: {error}"));
-        }
-        (Held(changed), lines)
+        let kept = if pinned == before { Kept::All } else { Kept::Some };
+        Ok((pinned, kept, (Held(changed), lines)))
     }
+}
+
+/// How tools compare with what is kept of them: which have changed, and what to tell of them.
+type Compared = (Held, BTreeSet<String>);
+
+/// How much of what is known of a server is kept.
+enum Kept {
+    All,
+    Some,
 }
 
 impl fmt::Debug for Pins {
@@ -200,25 +229,52 @@ mod tests {
     use super::*;
     use crate::catalog::List;
 
-    /// What several processes learn of one server at a time is all remembered.
+    /// What several processes learn of one server at a time is all remembered. On a slow disk one of them may have to
+    /// wait for too long; it says so, and tries again, as it would with the next change.
     #[test]
     fn nothing_that_others_learn_is_lost() {
         let dir = std::env::temp_dir().join(format!("cardan-pins-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let learn = |who: usize| {
             // As many as there would be processes: they share the folder and nothing else.
-            let pins = Pins::new(PinStore::new(&dir), Mode::Warn, |line| panic!("{line}"));
+            let (told, lines) = std::sync::mpsc::channel();
+            let tell = move |line: &str| told.send(line.to_owned()).unwrap();
+            let pins = Pins::new(PinStore::new(&dir), Mode::Warn, tell);
             for number in 0..20 {
                 let tool = json!({"name": format!("t{who}_{number}"), "inputSchema": {"type": "object"}});
                 let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
                 catalog.tools =
                     List { entries: vec![serde_json::from_value(tool).unwrap()], ..List::default() };
-                pins.judge("a", "00ff", &Arc::new(catalog));
+                loop {
+                    pins.look("a", "00ff", &catalog);
+                    match lines.try_recv() {
+                        Ok(line) => assert!(line.contains("held the folder for too long"), "{line}"),
+                        Err(_) => break,
+                    }
+                }
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|who| drop(scope.spawn(move || learn(who)))));
         let kept = PinStore::new(&dir).load("00ff").unwrap().unwrap();
         assert_eq!(kept.tools.len(), 80);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Whoever has nothing to remember holds nothing, and so waits for nobody: judging stands before calls.
+    #[test]
+    fn what_is_known_is_judged_without_holding_the_folder() {
+        let dir = std::env::temp_dir().join(format!("cardan-pins-held-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+        let mut catalog = Catalog::new(Revision::LATEST_MODERN, None);
+        catalog.tools = List { entries: vec![serde_json::from_value(tool).unwrap()], ..List::default() };
+        let pins = Pins::new(PinStore::new(&dir), Mode::Block, |line| panic!("{line}"));
+        pins.look("a", "00ff", &catalog);
+        // Made by whoever holds the folder.
+        let lock = dir.join("lock");
+        std::fs::remove_file(&lock).unwrap();
+        assert!(pins.look("a", "00ff", &catalog).is_empty());
+        assert!(!lock.exists(), "it was held");
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
