@@ -149,11 +149,11 @@ impl Server {
     pub(crate) fn env_file_texts(&self, surroundings: &Surroundings<'_>) -> Vec<Option<String>> {
         let Way::Command(launch) = &self.way else { return Vec::new() };
         let mut work = Work { server: self, surroundings, secrets: Vec::new(), sources: Vec::new() };
-        let mut text = |file| {
+        let text = |file| {
             let cwd = launch.cwd.as_ref().map(|cwd| work.path(cwd, "cwd")).transpose().ok()?;
             read_source(&work.env_file(file, cwd.as_deref()).ok()?).ok()
         };
-        launch.env_files.iter().map(|file| text(file)).collect()
+        launch.env_files.iter().map(text).collect()
     }
 }
 
