@@ -94,7 +94,7 @@ const WAITING: usize = 4096;
 pub struct Audit {
     lines: Mutex<Option<SyncSender<String>>>,
     dropped: Arc<AtomicU64>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: JoinHandle<()>,
 }
 
 impl Audit {
@@ -117,7 +117,7 @@ impl Audit {
         let writer = std::thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || write(to, &queue, &missing, &tell))?;
-        Ok(Self { lines: Mutex::new(Some(lines)), dropped, writer: Mutex::new(Some(writer)) })
+        Ok(Self { lines: Mutex::new(Some(lines)), dropped, writer })
     }
 
     /// Writes a call down, as soon as may be.
@@ -131,22 +131,16 @@ impl Audit {
 
     /// Waits until all is written. What comes later is not.
     pub fn close(&self) {
-        drop(lock(&self.lines).take());
-        if let Some(writer) = lock(&self.writer).take() {
-            // A panic of the writer would be a defect of ours; closing goes on all the same.
-            let _ = writer.join();
-        }
+        self.close_within(Duration::MAX);
     }
-}
 
-impl Audit {
-    /// The same, but waits no longer than this: for who is in a hurry. Tells whether all is written.
+    /// The same, but waits no longer than this: for who is in a hurry, though others may wait still. Tells whether all is
+    /// written.
     pub fn close_within(&self, limit: Duration) -> Written {
         drop(lock(&self.lines).take());
-        let Some(writer) = lock(&self.writer).take() else { return Written::All };
-        let until = Instant::now() + limit;
-        while !writer.is_finished() {
-            if Instant::now() >= until {
+        let begun = Instant::now();
+        while !self.writer.is_finished() {
+            if begun.elapsed() >= limit {
                 return Written::Some;
             }
             std::thread::sleep(AUDIT_POLL);
@@ -309,6 +303,23 @@ mod tests {
         assert!(kept >= 2 && lost >= 7, "{kept} {lost}");
         assert_eq!(kept as u64 + lost, 10, "each is written or counted");
         assert!(lock(&told).iter().any(|line| line.contains("were not written down")));
+    }
+
+    /// Whoever is in a hurry does not wait behind who is not.
+    #[test]
+    fn who_is_in_a_hurry_is_told_what_is_missing() {
+        let (leave, wait) = mpsc::channel();
+        let audit = Arc::new(Audit::to(Slow(wait, Arc::default()), 2, |_| {}).unwrap());
+        audit.put(&record());
+        let waiting = Arc::clone(&audit);
+        let waiting = std::thread::spawn(move || waiting.close());
+        while lock(&audit.lines).is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(audit.close_within(Duration::from_millis(10)), Written::Some);
+        drop(leave);
+        waiting.join().unwrap();
+        assert_eq!(audit.close_within(Duration::ZERO), Written::All);
     }
 
     /// Has room for so many bytes, and for more after a while.

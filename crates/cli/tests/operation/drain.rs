@@ -1,9 +1,12 @@
 //! The end: what runs is finished or told that it is lost, and nobody new is let in.
 
+use std::io::Write as _;
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::client::{Legacy, initialize, modern};
-use crate::common::{CARDAN, Fifo};
+use crate::common::{CARDAN, Fifo, Scratch};
 use crate::rig::{Running, World, demo};
 
 /// The message in the events that came last.
@@ -114,4 +117,29 @@ fn f24_a_second_signal_ends_it_at_once() {
         gateway.signal("TERM");
         assert_eq!(gateway.ends(), Some(0));
     }
+}
+
+/// F32: a file that takes nothing more holds up the end, but not after a second signal; what is missing is told.
+#[test]
+fn f32_a_second_signal_waits_for_no_file() {
+    let scratch = Scratch::new("drain-stuck");
+    let (gone, stuck) = (Fifo::new(&scratch, "gone"), scratch.file("stuck"));
+    assert!(Command::new("mkfifo").arg(&stuck).status().unwrap().success());
+    let pipe = std::fs::File::options().read(true).write(true).open(&stuck).unwrap();
+    // Far more than a pipe takes, and nobody reads it.
+    std::thread::spawn(move || (&pipe).write_all(&vec![b'x'; 1 << 24]));
+    let script = format!("'{CARDAN}' demo; echo gone > '{}'", gone.path);
+    let config = format!(
+        "[gateway]\naudit = {stuck:?}\n[servers.alpha]\ncommand = \"sh\"\nargs = [\"-c\", {script:?}]\n"
+    );
+    let world = World::new("drain-stuck", &config);
+    let gateway = world.serve(&[]);
+    gateway.stands("ready");
+    assert_eq!(modern(&gateway, "alpha__add", &json!({ "a": 1, "b": 2 })).answer().status, 200);
+    gateway.signal("TERM");
+    // The servers are left before the last calls are written down.
+    assert_eq!(gone.line(), "gone");
+    gateway.signal("TERM");
+    gateway.hears("were not written down");
+    assert_eq!(gateway.ends(), Some(0));
 }
