@@ -1,5 +1,7 @@
 //! `test`: set up the peers, then run everything.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::{
@@ -47,6 +49,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     } else {
         say("cargo-nextest is not installed, `cargo test` does the same more slowly");
         runner.args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]);
+    }
+    if !works(Command::new("strace").args(["-qq", "-o", "/dev/null", "true"])) {
+        say("SKIPPED: what a loss of power leaves of a file (F33), because strace cannot be used here");
     }
     if peers == Peers::Ready {
         // A peer that is set up must not be passed over.
