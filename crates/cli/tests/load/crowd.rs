@@ -1,9 +1,10 @@
-//! A thousand clients with the same ids before one shared upstream: every reply reaches who called, once.
+//! Many clients with the same ids before one shared upstream: every reply reaches who called, once.
 
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -12,7 +13,6 @@ use crate::client::{Era, Posting, Talking};
 use crate::common::{CARDAN, Scratch};
 use crate::rig::Running;
 
-const CLIENTS: usize = 1000;
 /// Each client calls with the ids from zero to this, round after round.
 const IDS: usize = 100;
 /// Calls that a client on a WebSocket has under way. With these, all clients stay below what one session takes.
@@ -21,18 +21,30 @@ const WINDOW: usize = 6;
 /// What each client does.
 #[derive(Clone, Copy)]
 struct Plan {
+    clients: usize,
     ids: usize,
     rounds: usize,
 }
 
 impl Plan {
-    /// As many ids, or in the long form all of them, in several rounds.
+    /// As many ids by as many clients as the usual limit of open files allows, or in the long form all of them by a
+    /// thousand, in several rounds.
     fn of(ids: usize) -> Self {
         match amount("CARDAN_CROWD_ROUNDS", 0) {
-            0 => Self { ids, rounds: 1 },
-            rounds => Self { ids: IDS, rounds },
+            0 => Self { clients: 200, ids, rounds: 1 },
+            rounds => {
+                allow_files();
+                Self { clients: 1000, ids: IDS, rounds }
+            }
         }
     }
+}
+
+/// Lets us, and what we start, have as many files open as may be.
+fn allow_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
 }
 
 fn nonce(client: usize, round: usize, id: usize) -> String {
@@ -105,7 +117,7 @@ fn crowd(upstream: &str, plan: Plan) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let replies: usize = runtime.block_on(async {
         let mut clients = JoinSet::new();
-        for client in 0..CLIENTS {
+        for client in 0..plan.clients {
             let (address, era) = (bridge.address.clone(), [Era::Legacy, Era::Modern][client % 2]);
             match client / 2 % 2 {
                 0 => clients.spawn(post(address, client, era, plan)),
@@ -114,11 +126,12 @@ fn crowd(upstream: &str, plan: Plan) {
         }
         clients.join_all().await.into_iter().sum()
     });
-    assert_eq!(replies, CLIENTS * plan.ids * plan.rounds);
+    assert_eq!(replies, plan.clients * plan.ids * plan.rounds);
     assert_eq!(fs::read_to_string(started).unwrap(), "started\n", "one upstream for all");
     let took = begun.elapsed().as_secs_f64();
     println!(
-        "{replies} replies of a {upstream} upstream to {CLIENTS} clients in {took:.1} s, none foreign, none lost"
+        "{replies} replies of a {upstream} upstream to {} clients in {took:.1} s, none foreign, none lost",
+        plan.clients
     );
 }
 
