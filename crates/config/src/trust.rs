@@ -1,8 +1,8 @@
 //! Files that come with a project: what they would run is run only once the user has seen it.
 //!
 //! Whoever opens a folder has not read its files. So a server of such a file that would start a process, or take values from this
-//! machine elsewhere, or take the place of one of the user's, is trusted as it is, by the digest of what it is and the file that says so. Whatever changes in either is to be
-//! trusted anew. Files that the user named, and the user's own, are trusted: whoever writes there is the user.
+//! machine elsewhere, or take the place of one of the user's, is trusted as it is, by the digest of what it is and the file that
+//! says so. Whatever changes in either is to be trusted anew. Files that the user named, and the user's own, are trusted: whoever writes there is the user.
 
 use std::fs;
 use std::io;

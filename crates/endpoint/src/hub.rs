@@ -435,8 +435,9 @@ mod tests {
         let (open, answered) = (Arc::new(Semaphore::new(0)), Arc::<Notify>::default());
         let host = Gate { config, open: Arc::clone(&open), answered: Arc::clone(&answered) };
         let (hub, _peer) = Hub::new(&host, None);
-        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
-        drop(hub.post(message(hello), Form::Undecided).unwrap());
+        let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"DATE","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+        let hello = hello.replace("DATE", Revision::LATEST_LEGACY.date());
+        drop(hub.post(message(&hello), Form::Undecided).unwrap());
         hub.tell(message(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).unwrap();
         let call = |id: u8| {
             let text =

@@ -76,25 +76,10 @@ pub fn splice(object: &[u8], edits: &[Edit<'_>]) -> Result<Bytes, Syntax> {
 
 /// The raw value of one member of `object`.
 pub fn member_of(object: &Bytes, name: &str) -> Result<Option<Bytes>, Syntax> {
-    let mut scanner = Scanner::new(object, MAX_DEPTH);
-    scanner.expect(b'{')?;
-    if scanner.take(b'}') {
-        return Ok(None);
-    }
-    loop {
-        let key = scanner.name()?;
-        let value = scanner.value()?;
-        if *key == *name.as_bytes() {
-            return Ok(Some(object.slice(value.range())));
-        }
-        if !scanner.take(b',') {
-            scanner.expect(b'}')?;
-            return Ok(None);
-        }
-    }
+    members_of(object, [name]).map(|[found]| found)
 }
 
-/// The raw values of several members of `object`, in one pass.
+/// The raw values of several members of `object`, in one pass that ends when all are found.
 pub fn members_of<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], Syntax> {
     let mut found = [const { None }; N];
     let mut scanner = Scanner::new(object, MAX_DEPTH);
@@ -107,6 +92,9 @@ pub fn members_of<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[O
         let value = scanner.value()?;
         if let Some(n) = names.iter().position(|name| *key == *name.as_bytes()) {
             found[n].get_or_insert_with(|| object.slice(value.range()));
+            if found.iter().all(Option::is_some) {
+                return Ok(found);
+            }
         }
         if !scanner.take(b',') {
             scanner.expect(b'}')?;
