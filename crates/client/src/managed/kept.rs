@@ -379,6 +379,11 @@ impl Kept {
         self.present.borrow().cause.clone()
     }
 
+    pub(super) fn standing(&self) -> (Condition, Option<Cause>) {
+        let present = self.present.borrow();
+        (present.condition, present.cause.clone())
+    }
+
     /// What the session settled on, once there is one, within the usual time of a call.
     pub(crate) async fn session(&self) -> Result<Settled, CallError> {
         let idle = self.limits.call_idle_timeout;

@@ -81,6 +81,12 @@ impl Managed {
         self.owner.kept.present().borrow().condition
     }
 
+    /// How the connection stands, and why there was no link last, as of one moment.
+    #[must_use]
+    pub fn standing(&self) -> (Condition, Option<Cause>) {
+        self.owner.kept.standing()
+    }
+
     /// Waits until calls flow, at most for so long. Fails at once where nothing is tried any more.
     pub async fn ready(&self, within: Duration) -> Result<Settled, CallError> {
         let kept = &self.owner.kept;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use cardan_client::Managed;
 use cardan_proto::era::Revision;
 use cardan_proto::secret::Redactor;
+use cardan_proto::session::event::Cause;
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use cardan_proto::upkeep::policy::Policy;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -239,11 +240,13 @@ impl Upstream {
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        let connection = self.managed.borrow().clone();
+        // Its own word for why goes with its condition: what the tender has taken in may be a step behind.
+        let (condition, cause) = self.managed.borrow().as_ref().map(Managed::standing).unzip();
+        let cause = cause.flatten().map(|cause| self.told_as(cause));
         let inner = self.lock();
-        let health = match (&self.spec.making, &connection) {
+        let health = match (&self.spec.making, condition) {
             (Err(_), _) => Health::Misconfigured,
-            (Ok(_), Some(managed)) => Health::Kept(managed.condition()),
+            (Ok(_), Some(condition)) => Health::Kept(condition),
             (Ok(_), None) if inner.wanted => Health::Waiting,
             (Ok(_), None) => Health::Asleep,
         };
@@ -252,7 +255,7 @@ impl Upstream {
             name: self.spec.name.clone(),
             kind: self.spec.kind,
             health,
-            cause: inner.cause.clone(),
+            cause: cause.or_else(|| inner.cause.clone()),
             since: inner.since.elapsed(),
             connects: inner.ups.count,
             restarts: inner.ups.count.saturating_sub(1),
@@ -394,10 +397,14 @@ impl Upstream {
         let mut inner = self.lock();
         inner.since = Instant::now();
         if let Some(cause) = &transition.cause {
-            // Its parts are clean; together they may read like something that is not.
-            inner.cause = Some(self.hidden(&cause.to_string()));
+            inner.cause = Some(self.told_as(cause.clone()));
         }
         inner.ups.saw(transition.to);
+    }
+
+    /// A cause without this server's secrets: none in its parts, and none that the parts make together.
+    fn told_as(&self, cause: Cause) -> Arc<str> {
+        self.hidden(&cause.redacted(&self.spec.secrets).to_string())
     }
 
     /// Text without this server's secrets.

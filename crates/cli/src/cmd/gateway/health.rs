@@ -29,15 +29,16 @@ fn alive(visit: Visit) -> Leaf {
 
 /// Is it worth sending calls here?
 fn ready(visit: Visit, fleet: &Fleet) -> Leaf {
-    let statuses: Vec<_> = fleet.upstreams().iter().map(|upstream| upstream.status()).collect();
-    let standing = Standing::of(&statuses);
+    // The word for all is that of the rows: both are of one moment.
+    let rows = Row::all(fleet);
+    let standing = Standing::of(rows.iter().map(Row::status));
     let (word, serves) = match visit.door {
         Door::Open => (standing.word(), standing.serves()),
         Door::Closing => ("draining", false),
     };
     let said = match visit.visitor {
         Visitor::Known => {
-            let rows: Value = Row::all(fleet).iter().map(Row::health).collect();
+            let rows: Value = rows.iter().map(Row::health).collect();
             json!({ "status": word, "servers": rows })
         }
         // Whether calls may come, and nothing of why not.

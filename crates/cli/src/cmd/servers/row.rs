@@ -33,6 +33,10 @@ impl Row {
         Self { status: upstream.status(), tools }
     }
 
+    pub(crate) fn status(&self) -> &Status {
+        &self.status
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.status.name
     }
