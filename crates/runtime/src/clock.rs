@@ -32,23 +32,25 @@ impl Clock {
     }
 
     /// Ready when `deadline` has come. The timer is armed only when the driver is about to sleep.
+    ///
+    /// Deadlines mostly move away, call by call. A timer that is due before them is left as it is, and armed again
+    /// when it rings too soon.
     pub(crate) fn poll(&mut self, deadline: Moment, cx: &mut Context<'_>) -> Poll<()> {
-        if self.now() >= deadline {
-            return Poll::Ready(());
-        }
-        let at = self.start + deadline.elapsed();
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if self.armed != Some(deadline) {
-            timer.as_mut().reset(at);
-            self.armed = Some(deadline);
-        }
-        match timer.as_mut().poll(cx) {
-            Poll::Ready(()) => {
-                self.armed = None;
-                self.look();
-                Poll::Ready(())
+        while self.now < deadline {
+            let at = self.start + deadline.elapsed();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+            if self.armed.is_none_or(|armed| deadline < armed) {
+                timer.as_mut().reset(at);
+                self.armed = Some(deadline);
             }
-            Poll::Pending => Poll::Pending,
+            match timer.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(()) => {
+                    self.armed = None;
+                    self.look();
+                }
+            }
         }
+        Poll::Ready(())
     }
 }

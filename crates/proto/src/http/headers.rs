@@ -67,9 +67,14 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
+/// Every value of a header. A request has few of them: to look at each is less work than to hash the name.
+pub fn all<'a>(name: &HeaderName, headers: &'a HeaderMap) -> impl Iterator<Item = &'a HeaderValue> {
+    headers.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+}
+
 /// The one value of a header, or nothing if it is absent.
 pub fn single<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<&'a HeaderValue>, Malformed> {
-    let mut values = headers.get_all(name).iter();
+    let mut values = all(name, headers);
     let first = values.next();
     match values.next() {
         Some(_) => Err(Malformed::Repeated),
@@ -122,7 +127,7 @@ pub struct Accepts {
 
 /// Reads `Accept`. An absent header admits everything (RFC 9110, 12.5.1).
 pub fn accepts(headers: &HeaderMap) -> Accepts {
-    let mut values = headers.get_all(ACCEPT).iter();
+    let mut values = all(&ACCEPT, headers);
     match (values.next(), values.next()) {
         (None, _) => return Accepts { json: true, event_stream: true },
         // What clients send who do as they are told.
@@ -135,7 +140,7 @@ pub fn accepts(headers: &HeaderMap) -> Accepts {
 /// The most specific range that matches decides, as in RFC 9110; among equals the friendlier one.
 fn admits(media: &str, headers: &HeaderMap) -> bool {
     let mut best = (0, false);
-    for value in headers.get_all(ACCEPT) {
+    for value in all(&ACCEPT, headers) {
         let Ok(text) = value.to_str() else { continue };
         for range in split_outside_quotes(text, b',') {
             let (name, params) = range.split_once(';').unwrap_or((range, ""));

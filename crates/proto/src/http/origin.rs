@@ -12,7 +12,7 @@ use ::http::header::{HOST, ORIGIN};
 use ::http::{HeaderMap, Uri};
 
 use super::authority::{Authority, BadAuthority, Host};
-use super::headers::{SEC_FETCH_SITE, single_text, trim_ows};
+use super::headers::{SEC_FETCH_SITE, all, single_text, trim_ows};
 
 /// The hosts we answer to and the pages that may call us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,7 @@ fn origin(headers: &HeaderMap) -> Result<Option<Origin>, Denied> {
 
 fn is_cross_site(headers: &HeaderMap) -> bool {
     let says_so = |text: &str| trim_ows(text).eq_ignore_ascii_case("cross-site");
-    headers.get_all(SEC_FETCH_SITE).iter().any(|value| value.to_str().is_ok_and(says_so))
+    all(&SEC_FETCH_SITE, headers).any(|value| value.to_str().is_ok_and(says_so))
 }
 
 /// Where a page comes from.
