@@ -366,6 +366,12 @@ pub(crate) struct Options {
     /// Show the server's stderr and every deviation as they come
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Show every message that passes, with its time and direction
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Print the message that would be sent instead of sending it; the session is opened, and schemas are looked up
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Log notes to ask for: debug, info, notice, warning, error, critical, alert or emergency
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub(crate) log_level: Option<LogLevel>,

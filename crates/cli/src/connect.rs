@@ -1,6 +1,7 @@
 //! One session with one server for the length of a command.
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -24,8 +25,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::named::Named;
-use crate::output::tell;
+use crate::output::{print_json, tell};
 use crate::target::Target;
+use crate::trace::Trace;
 use crate::watch::{Loudness, Watch, progress_line};
 
 /// A session, and everything that is told about it.
@@ -34,6 +36,8 @@ pub(crate) struct Connection {
     watch: Watch,
     person: Person,
     interrupts: Interrupts,
+    /// What the command is for is not sent but shown.
+    rehearsal: Option<Trace>,
     /// How long it took until calls could flow.
     pub(crate) opened_in: Duration,
 }
@@ -49,7 +53,11 @@ impl Connection {
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
         let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options));
-        let connector = connector(options, &watch, &person, &limits)?;
+        let trace = Trace::wanted(options, watch.secrets());
+        let mut connector = connector(options, &watch, &person, &limits)?;
+        if let Some(trace) = &trace {
+            connector = connector.tap(trace.tap());
+        }
         let start = Instant::now();
         let opened = tokio::select! {
             opened = reach(door, &connector, &watch, &limits, options) => opened,
@@ -63,7 +71,8 @@ impl Connection {
             (Era::Modern, None) => client.set_level(LogLevel::Info),
             (Era::Legacy, None) => {}
         }
-        Ok(Self { client, watch, person, interrupts, opened_in })
+        let rehearsal = trace.filter(|_| options.dry_run);
+        Ok(Self { client, watch, person, interrupts, rehearsal, opened_in })
     }
 
     /// The client, for what needs no progress.
@@ -74,9 +83,12 @@ impl Connection {
     /// Makes a call: progress is told, Ctrl-C cancels it on the wire.
     pub(crate) async fn call(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
         let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        self.hold();
         let mut call = self.client.start(method, params, options);
+        let mut rehearsed = pin!(self.rehearsed());
         loop {
             tokio::select! {
+                failure = &mut rehearsed => return Err(failure),
                 progress = call.progress() => match progress {
                     Some(progress) => tell(&progress_line(&progress)),
                     None => return call.await.map_err(|error| self.explained(error)),
@@ -94,8 +106,20 @@ impl Connection {
         self.unless_interrupted(self.client.pages::<P>(list).all()).await
     }
 
-    /// Waits for `work`; Ctrl-C drops it, and what is dropped is cancelled on the wire.
+    /// Waits for `work`, which is what the command is for; Ctrl-C drops it, and what is dropped is cancelled on the wire.
     pub(crate) async fn unless_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Failure> {
+        self.hold();
+        tokio::select! {
+            failure = self.rehearsed() => Err(failure),
+            done = self.looked_up(work) => done,
+        }
+    }
+
+    /// The same for what only prepares it.
+    pub(crate) async fn looked_up<T>(
         &self,
         work: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Failure> {
@@ -103,6 +127,20 @@ impl Connection {
             done = work => done.map_err(|error| self.explained(error)),
             () = self.interrupts.first() => Err(interrupted()),
         }
+    }
+
+    /// In a rehearsal nothing is sent from now on.
+    fn hold(&self) {
+        if let Some(trace) = &self.rehearsal {
+            trace.hold();
+        }
+    }
+
+    /// Shows the first message that was held back, and ends the command with that.
+    async fn rehearsed(&self) -> Failure {
+        let Some(trace) = &self.rehearsal else { return std::future::pending().await };
+        let shown = print_json(trace.held().await);
+        shown.err().unwrap_or_else(Failure::rehearsed)
     }
 
     /// Ends the session. Input that nobody gave is the reason for whatever came of it.

@@ -73,6 +73,11 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// The command was only rehearsed, and all is said.
+    pub(crate) fn rehearsed() -> Self {
+        Self::new(Exit::Done, "")
+    }
+
     /// With what to do next.
     pub(crate) fn next(mut self, step: impl Into<String>) -> Self {
         self.next = Some(step.into());
@@ -227,6 +232,7 @@ impl Failure {
     /// Tells it on stderr, and gives the exit code.
     pub(crate) fn report(self, form: Form) -> ExitCode {
         let text = match form {
+            _ if self.exit == Exit::Done => String::new(),
             Form::Text => self.lines(),
             Form::Json => format!("{}\n", self.json()),
         };

@@ -22,6 +22,7 @@ mod schema;
 mod target;
 mod telemetry;
 mod terminal;
+mod trace;
 mod watch;
 
 use std::process::ExitCode;

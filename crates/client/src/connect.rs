@@ -19,6 +19,7 @@ use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::service::{Handler, Service};
+use cardan_runtime::tap::{Tap, Tapped};
 use cardan_runtime::witness::Report;
 use serde_json::json;
 use tokio::sync::watch;
@@ -37,6 +38,7 @@ pub struct Connector {
     identity: Implementation,
     answerers: Answerers,
     observer: Option<Observer>,
+    tap: Option<Arc<dyn Tap>>,
     memory: Option<(Arc<Eras>, Box<str>)>,
     era: EraChoice,
     revisions: Revisions,
@@ -59,6 +61,7 @@ impl Connector {
             identity: Implementation::new(name, version),
             answerers: Answerers::default(),
             observer: None,
+            tap: None,
             memory: None,
             era: EraChoice::Auto,
             revisions: Revisions::ALL,
@@ -86,6 +89,12 @@ impl Connector {
     /// Sees everything that happens on the link: states, findings, logs, changes. Must not block.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sees every message as it passes the link, in both directions, and may keep ours from passing.
+    pub fn tap(mut self, tap: Arc<dyn Tap>) -> Self {
+        self.tap = Some(tap);
         self
     }
 
@@ -232,7 +241,7 @@ impl Connector {
             limits: self.limits.clone(),
         });
         let config = Arc::new(self.config(era));
-        let (driver, peer) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
+        let (driver, peer) = Driver::new(Tapped::new(link, self.tap.clone()), Arc::clone(&service), Arc::clone(&config));
         let mut driving = Driving::of(driver.gathering());
         let settled = loop {
             {

@@ -10,6 +10,7 @@
 //! * [`peer`]: the handle through which our side calls the other.
 //! * [`driver`]: the loop.
 //! * [`links`]: who is served.
+//! * [`tap`]: who sees what passes over a link.
 //! * [`witness`]: what is known of the process behind a link.
 //! * [`memory`]: two ends of a link in one process.
 
@@ -24,5 +25,6 @@ pub mod memory;
 mod outbox;
 pub mod peer;
 pub mod service;
+pub mod tap;
 mod tasks;
 pub mod witness;

@@ -81,7 +81,7 @@ async fn find(connection: &Connection, name: &str) -> Result<Tool, Failure> {
     let mut seen = Vec::new();
     loop {
         let page = async { pages.next().await.transpose() };
-        let Some(page) = connection.unless_interrupted(page).await? else { break };
+        let Some(page) = connection.looked_up(page).await? else { break };
         for tool in page.tools {
             if tool.name == name {
                 return Ok(tool);

@@ -28,7 +28,8 @@ async fn prompt(
     arguments: Arguments,
     form: Form,
 ) -> Result<(), Failure> {
-    let prompts = connection.all::<ListPromptsResult>(Method::PromptsList).await?;
+    let pages = connection.client().pages::<ListPromptsResult>(Method::PromptsList);
+    let prompts = connection.looked_up(pages.all()).await?;
     let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
         let known: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
         return Err(unknown("prompt", &name, "the server", &known).classed(Exit::NotFound));

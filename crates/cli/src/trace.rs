@@ -1,0 +1,121 @@
+//! Every message as it passes the link: `--trace` shows them, `--dry-run` keeps back the one that a command is for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use cardan_proto::secret::Redactor;
+use cardan_proto::session::event::{LaneId, Outgoing};
+use cardan_runtime::link::Received;
+use cardan_runtime::tap::{Passage, Tap};
+use tokio::sync::Notify;
+
+use crate::args::Options;
+use crate::output::tell;
+
+/// Sees what passes between us and the server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    start: Instant,
+    show: Show,
+    secrets: Redactor,
+    /// From now on nothing passes.
+    holds: AtomicBool,
+    /// The first message that did not.
+    held: OnceLock<String>,
+    news: Notify,
+}
+
+/// Whether messages are shown as they pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    Yes,
+    No,
+}
+
+impl Trace {
+    /// Nothing: nobody wants to see.
+    pub(crate) fn wanted(options: &Options, secrets: &Redactor) -> Option<Self> {
+        let show = if options.trace { Show::Yes } else { Show::No };
+        (options.trace || options.dry_run).then(|| {
+            Self(Arc::new(Inner {
+                start: Instant::now(),
+                show,
+                secrets: secrets.clone(),
+                holds: AtomicBool::new(false),
+                held: OnceLock::new(),
+                news: Notify::new(),
+            }))
+        })
+    }
+
+    pub(crate) fn tap(&self) -> Arc<dyn Tap> {
+        Arc::clone(&self.0) as Arc<dyn Tap>
+    }
+
+    /// Lets nothing pass from now on.
+    pub(crate) fn hold(&self) {
+        self.0.holds.store(true, Ordering::Release);
+    }
+
+    /// The first message that was held back, once there is one.
+    pub(crate) async fn held(&self) -> &str {
+        loop {
+            let news = self.0.news.notified();
+            if let Some(held) = self.0.held.get() {
+                return held;
+            }
+            news.await;
+        }
+    }
+}
+
+impl Inner {
+    fn tell(&self, direction: &str, what: &str) {
+        if self.show == Show::Yes {
+            let at = self.start.elapsed().as_secs_f64() * 1e3;
+            // One line each, whatever the server writes between its tokens.
+            let what = self.secrets.redact(what).replace(['\n', '\r', '\t'], " ");
+            tell(&format!("{at:9.1} ms {direction} {what}"));
+        }
+    }
+}
+
+impl Tap for Inner {
+    fn sends(&self, _lane: LaneId, message: &Outgoing) -> Passage {
+        let holds = self.holds.load(Ordering::Acquire);
+        if !holds && self.show == Show::No {
+            return Passage::Open;
+        }
+        let mut bytes = Vec::new();
+        message.write(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        if holds {
+            let _ = self.held.set(self.secrets.redact(&text).into_owned());
+            self.news.notify_waiters();
+            return Passage::Closed;
+        }
+        self.tell("->", &text);
+        Passage::Open
+    }
+
+    fn received(&self, received: &Received) {
+        match received {
+            Received::Frame { bytes, .. } => self.tell("<-", &String::from_utf8_lossy(bytes)),
+            // Only servers read ahead.
+            Received::Read { .. } => {}
+            Received::Broken { violation, excerpt, .. } => {
+                self.tell("<-", &format!("[no message: {}] {excerpt}", violation.fault().message));
+            }
+            Received::Failed { cause, delivery, .. } => {
+                self.tell("--", &format!("failed: {cause} ({delivery:?})"));
+            }
+            Received::Noticed { rule, detail } => self.tell("--", &format!("{rule:?}: {detail}")),
+            Received::ReadClosed => self.tell("--", "the server sends nothing more"),
+            Received::Ended(cause) => self.tell("--", &format!("ended: {cause}")),
+        }
+    }
+}
