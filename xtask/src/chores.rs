@@ -26,11 +26,12 @@ pub(crate) fn sim(mut args: Args) -> Result<()> {
     succeed(cargo(&root).arg("test").args(worlds).arg("every_seed").env("CARDAN_SEEDS", fewer))
 }
 
-/// `bench core|http|fleet|gateway`: speed and memory, measured.
+/// `bench core|http|fleet|gateway|cli`: speed and memory, measured.
 pub(crate) fn bench(mut args: Args) -> Result<()> {
-    let which = args.word().filter(|which| matches!(which.as_str(), "core" | "http" | "fleet" | "gateway"));
+    let which =
+        args.word().filter(|which| matches!(which.as_str(), "core" | "http" | "fleet" | "gateway" | "cli"));
     let Some(which) = which else {
-        bail!("which bench? `cargo xtask bench core`, `http`, `fleet` or `gateway`");
+        bail!("which bench? `cargo xtask bench core`, `http`, `fleet`, `gateway` or `cli`");
     };
     args.finish()?;
     succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))

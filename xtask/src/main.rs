@@ -41,7 +41,8 @@ cargo xtask <chore>
                                           feed the fuzz targets
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
   sim [--seeds N]                         simulate sessions, notes, HTTP and fleets in a lossy world
-  bench core|http|fleet|gateway           measure the core, the HTTP server, many configured servers, or a bridge
+  bench core|http|fleet|gateway|cli       measure the core, the HTTP server, many configured servers, a bridge, or one
+                                          call from the command line
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
   soak --through                          a million replies to a thousand clients that share an upstream: none foreign

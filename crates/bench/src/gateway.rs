@@ -11,13 +11,22 @@ const SESSION_KIB: f64 = 40.0;
 /// What a call may take longer than without a bridge.
 const ADDED_US: f64 = 25.0;
 
+/// What a bridge may cost that knows what it forwards, beside one that does not.
+const KNOWING: f64 = 3.0;
+
+/// What it may cost that client and server are not of one era.
+const CROSSING: f64 = 1.5;
+
 pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
     let Some(harness) = Harness::find()? else { return Ok(Vec::new()) };
     let bridge = format!("{} bridge --listen {{addr}}", binary("cardan-cli", "cardan")?.display());
     let child = format!("{} parse", harness.program("limit-stdio"));
     let mut figures = Vec::new();
-    for revision in [Revision::LATEST_LEGACY, Revision::LATEST_MODERN] {
-        figures.extend(added(&harness, revision, &bridge, &child)?);
+    // The server behind it is a legacy one.
+    for (revision, budget) in
+        [(Revision::LATEST_LEGACY, KNOWING), (Revision::LATEST_MODERN, KNOWING * CROSSING)]
+    {
+        figures.extend(added(&harness, revision, budget, &bridge, &child)?);
     }
     figures.extend(crossing(&harness, &bridge)?);
     let shared = format!("{bridge} --sessions shared -- {child}");
@@ -34,16 +43,23 @@ fn load<'a>(date: &'a str, sessions: &'a str) -> [&'a str; 8] {
 }
 
 /// What a bridge costs that all clients of a server share.
-fn added(harness: &Harness, revision: Revision, bridge: &str, child: &str) -> anyhow::Result<[Figure; 2]> {
-    let what = format!("stdio behind HTTP, 64 B, {revision}");
+fn added(
+    harness: &Harness,
+    revision: Revision,
+    budget: f64,
+    bridge: &str,
+    child: &str,
+) -> anyhow::Result<[Figure; 3]> {
+    let what = format!("legacy stdio behind HTTP, 64 B, {revision}");
     let ours = format!("{bridge} --sessions shared -- {child}");
     let floor = format!("{} bridge {{addr}} raw 64 -- {child}", harness.program("limit-http"));
     let busy = harness.ratio("server_cpu_us_per_call", least, &ours, &floor, &load(revision.date(), "16"))?;
     let direct = format!("{} epoll {{addr}} parse", harness.program("limit-http"));
     let (ours, direct) = harness.pair("p50_us", median, &ours, &direct, &load(revision.date(), "1"))?;
     Ok([
-        Figure::new(format!("{what}: CPU at 16 sessions to forwarding bytes"), busy, "times", Some(3.0)),
+        Figure::new(format!("{what}: CPU at 16 sessions to forwarding bytes"), busy, "times", Some(budget)),
         Figure::new(format!("{what}: p50 over direct at one session"), ours - direct, "us", Some(ADDED_US)),
+        Figure::new(format!("{what}: the same, to direct"), ours / direct, "times", None),
     ])
 }
 
@@ -59,7 +75,7 @@ fn crossing(harness: &Harness, bridge: &str) -> anyhow::Result<Vec<Figure>> {
         let ratio =
             harness.ratio("server_cpu_us_per_call", least, &behind(other), &behind(same), &options)?;
         let what = format!("a {same} client before a {other} server: CPU to one of its era");
-        figures.push(Figure::new(what, ratio, "times", Some(1.5)));
+        figures.push(Figure::new(what, ratio, "times", Some(CROSSING)));
     }
     Ok(figures)
 }

@@ -117,7 +117,8 @@ pub(crate) fn binary(package: &str, name: &str) -> anyhow::Result<PathBuf> {
     Ok(programs.canonicalize()?.join(name))
 }
 
-fn root() -> PathBuf {
+/// The repository.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

@@ -1,12 +1,13 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core`, `http`, `fleet` or `gateway`. The soak is here too, `cargo xtask soak`: does the server
+//! `cargo xtask bench core`, `http`, `fleet`, `gateway` or `cli`. The soak is here too, `cargo xtask soak`: does the server
 //! hold under load?
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
 
 mod allocations;
+mod cli;
 mod crates;
 mod fleet;
 mod gateway;
@@ -52,9 +53,10 @@ fn main() -> anyhow::Result<ExitCode> {
         "http" => http::figures()?,
         "fleet" => fleet::figures()?,
         "gateway" => gateway::figures()?,
+        "cli" => cli::figures()?,
         // What is counted from outside, by this very program.
         "calls" => return counted(),
-        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, gateway, soak"),
+        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, gateway, cli, soak"),
     };
     anyhow::ensure!(!figures.is_empty(), "nothing was measured, see above for what is missing");
     println!("| figure | value | budget | |");
