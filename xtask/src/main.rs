@@ -5,6 +5,7 @@ mod autobahn;
 mod chores;
 mod conformance;
 mod coverage;
+mod dist;
 mod fuzz;
 mod interop;
 mod lex;
@@ -40,6 +41,7 @@ cargo xtask <chore>
   fuzz [--seconds N] [--runs N] [--target T]
                                           feed the fuzz targets
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
+  dist                                    build what is given to others: the program, manual pages, completions
   sim [--seeds N]                         simulate sessions, notes, HTTP and fleets in a lossy world
   bench core|http|fleet|gateway|cli       measure the core, the HTTP server, many configured servers, a bridge, or one
                                           call from the command line
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Some("interop") => interop::run(args),
         Some("tidy") => tidy::run(args),
         Some("fuzz") => fuzz::run(args),
+        Some("dist") => dist::run(args),
         Some("sim") => chores::sim(args),
         Some("autobahn") => autobahn::run(args),
         Some("bench") => chores::bench(args),

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use cardan_gateway::relay::Isolation;
+use cardan_proto::era::Revision;
 use cardan_proto::finding::Strictness;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
@@ -15,6 +17,7 @@ use crate::cmd::complete::CompleteArgs;
 use crate::cmd::config::args::ConfigArgs;
 use crate::cmd::key::KeyArgs;
 use crate::cmd::listen::ListenArgs;
+use crate::cmd::manual::ManualArgs;
 use crate::cmd::pin::PinArgs;
 use crate::cmd::ping::PingArgs;
 use crate::cmd::raw::RawArgs;
@@ -25,11 +28,20 @@ use crate::telemetry::Telemetry;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
 #[derive(Debug, Parser)]
-#[command(name = "cardan", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "cardan", version, long_version = VERSION.as_str(), after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// What `--version` says; `-V` says the first line of it.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let dates = Revision::ALL.map(|revision| {
+        let era = format!("{:?}", revision.era()).to_lowercase();
+        format!("{} ({era})", revision.date())
+    });
+    format!("{}\nrevisions: {}", env!("CARGO_PKG_VERSION"), dates.join(", "))
+});
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,6 +97,9 @@ pub(crate) enum Command {
     Pin(PinArgs),
     /// Make a token for clients of a gateway
     Key(KeyArgs),
+    /// Write a manual page for each command
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 impl Command {
@@ -102,7 +117,12 @@ impl Command {
             Self::Raw(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
-            Self::Demo(_) | Self::Pin(_) | Self::Key(_) | Self::Serve(_) | Self::Bridge(_) => {
+            Self::Demo(_)
+            | Self::Pin(_)
+            | Self::Key(_)
+            | Self::Serve(_)
+            | Self::Bridge(_)
+            | Self::Manual(_) => {
                 return Form::Text;
             }
         };

@@ -78,6 +78,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Bridge(args) => cmd::bridge::run(args).await,
         Command::Config(args) => cmd::config::run(args),
         Command::Key(args) => cmd::key::run(&args),
+        Command::Manual(args) => cmd::manual::run(&args),
         Command::Pin(args) => cmd::pin::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
     }

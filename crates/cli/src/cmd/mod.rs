@@ -11,6 +11,7 @@ pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod listen;
+pub(crate) mod manual;
 pub(crate) mod pin;
 pub(crate) mod ping;
 mod pipes;
