@@ -15,6 +15,7 @@ mod rows;
 mod run;
 mod scan;
 mod scope;
+mod screenshot;
 mod test;
 mod tidy;
 mod walk;
@@ -42,6 +43,7 @@ cargo xtask <chore>
                                           feed the fuzz targets
   autobahn                                WebSocket conformance, both ends; needs Python 2.7
   dist                                    build what is given to others: the program, manual pages, completions
+  screenshot                              draw docs/terminal.svg from commands that are run at a terminal
   sim [--seeds N]                         simulate sessions, notes, HTTP and fleets in a lossy world
   bench core|http|fleet|gateway|cli       measure the core, the HTTP server, many configured servers, a bridge, or one
                                           call from the command line
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::run(args),
         Some("fuzz") => fuzz::run(args),
         Some("dist") => dist::run(args),
+        Some("screenshot") => screenshot::run(args),
         Some("sim") => chores::sim(args),
         Some("autobahn") => autobahn::run(args),
         Some("bench") => chores::bench(args),
