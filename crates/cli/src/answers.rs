@@ -1,25 +1,41 @@
-//! Answers to what the server asks of a person: from `--answer`, or a polite no.
+//! Answers to what the server asks of a person: from `--answer`, from the terminal, or a polite no.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use cardan_client::{Answerers, Urls};
-use cardan_proto::model::elicit::{ElicitParams, ElicitResult, ElicitValue};
-use cardan_proto::model::form::{Field, FieldType, Form};
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
+use cardan_proto::model::form::Form;
 use cardan_proto::model::roots::Root;
+use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
 use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::session::event::Event;
 
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
+use crate::talk::console::Console;
+use crate::talk::form::{self, Given};
+use crate::talk::sample;
+use crate::talk::visit::{self, Opening};
+use crate::target::Target;
+use crate::visits::Visits;
 
 /// The person, as far as the command line speaks for one. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Person {
     answers: Arc<BTreeMap<String, String>>,
     urls: Consent,
+    opening: Opening,
+    /// The command that answers for the model.
+    sampling: Option<Arc<str>>,
+    /// Where the person sits; nothing: nobody can be asked.
+    console: Option<Console>,
+    server: Arc<Asker>,
+    visits: Visits,
     unanswered: Arc<Mutex<Option<Unanswered>>>,
 }
 
@@ -30,7 +46,14 @@ enum Consent {
     Missing,
 }
 
-/// What nobody could answer.
+/// Who asks: by the name we know it by, and by the one that it gives itself.
+#[derive(Debug)]
+struct Asker {
+    known: String,
+    own: Mutex<Option<String>>,
+}
+
+/// What nobody could answer, or would.
 #[derive(Debug, Clone)]
 struct Unanswered {
     message: String,
@@ -38,24 +61,55 @@ struct Unanswered {
 }
 
 impl Person {
-    pub(crate) fn new(options: &Options) -> Self {
-        let urls = if options.accept_urls { Consent::Given } else { Consent::Missing };
-        let answers = options.answers.iter().cloned().collect();
-        Self { answers: Arc::new(answers), urls, unanswered: Arc::default() }
+    pub(crate) fn new(options: &Options, target: &Target) -> Self {
+        Self {
+            answers: Arc::new(options.answers.iter().cloned().collect()),
+            urls: if options.accept_urls { Consent::Given } else { Consent::Missing },
+            opening: if options.open { Opening::Browser } else { Opening::Nothing },
+            sampling: options.sampling_command.as_deref().map(Arc::from),
+            console: if options.no_input { None } else { Console::find() },
+            server: Arc::new(Asker { known: target.label(), own: Mutex::default() }),
+            visits: Visits::default(),
+            unanswered: Arc::default(),
+        }
     }
 
     /// What the client answers. Forms and addresses are always taken, so that what is asked can be told.
     pub(crate) fn answerers(&self, options: &Options) -> Result<Answerers, Failure> {
         let person = self.clone();
-        let answerers = Answerers::default().elicit(Urls::Offered, move |params| {
-            let answer = person.answer(&params);
-            async move { Ok(answer) }
+        let mut answerers = Answerers::default().elicit(Urls::Offered, move |params| {
+            let person = person.clone();
+            async move { Ok(person.answer(&params).await) }
         });
+        if self.sampling.is_some() || self.console.is_some() {
+            let person = self.clone();
+            answerers = answerers.sample(move |params| {
+                let person = person.clone();
+                async move { person.sample(&params).await }
+            });
+        }
         if options.roots.is_empty() {
             return Ok(answerers);
         }
         let roots = options.roots.iter().map(|root| root_of(root)).collect::<Result<_, _>>()?;
         Ok(answerers.roots(Arc::new(RwLock::new(roots))))
+    }
+
+    /// How the server calls itself.
+    pub(crate) fn meets(&self, own_name: String) {
+        *self.server.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(own_name);
+    }
+
+    /// Something happened on the link.
+    pub(crate) fn event(&self, event: &Event) {
+        if let Event::Noted(note) = event {
+            self.visits.note(note);
+        }
+    }
+
+    /// Where the person can be asked.
+    pub(crate) fn console(&self) -> Option<&Console> {
+        self.console.as_ref()
     }
 
     /// Input was required and nobody could give it.
@@ -64,27 +118,73 @@ impl Person {
         Some(Failure::new(Exit::InputRequired, unanswered.message).next(unanswered.next))
     }
 
-    fn answer(&self, params: &ElicitParams) -> ElicitResult {
-        let filled = match params {
-            ElicitParams::Form(form) => self.fill(form),
-            ElicitParams::Url(ask) => {
-                tell(&format!("the server asks you to visit {}: {}", ask.url, ask.message));
-                match self.urls {
-                    Consent::Given => Ok(ElicitResult::accepted()),
-                    Consent::Missing => Err(Unanswered {
-                        message: format!("the server asks to visit {}: {}", ask.url, ask.message),
-                        next: "visit it and say so with --accept-urls".to_owned(),
-                    }),
-                }
+    /// Goes where a server wants the person to have been before it takes a call, and waits until it says that they were.
+    /// Nothing: it does not say where.
+    pub(crate) async fn visit_first(&self, fault: &Fault) -> Option<Result<(), Failure>> {
+        let asks = self.visits.required(fault)?;
+        for ask in &asks {
+            let answer = self.answer(&ElicitParams::Url(ask.clone())).await;
+            if answer != ElicitResult::accepted() {
+                let declined = || Failure::new(Exit::InputRequired, format!("{} was not visited", ask.url));
+                return Some(Err(self.failure().unwrap_or_else(declined)));
             }
+        }
+        self.visits.ended(&asks, self.console.as_ref()).await;
+        Some(Ok(()))
+    }
+
+    fn who(&self) -> String {
+        let own = self.server.own.lock().unwrap_or_else(PoisonError::into_inner);
+        match own.as_deref() {
+            Some(own) if own != self.server.known => format!("{} (\"{own}\")", self.server.known),
+            _ => self.server.known.clone(),
+        }
+    }
+
+    async fn answer(&self, params: &ElicitParams) -> ElicitResult {
+        let answered = match params {
+            ElicitParams::Form(form) => self.fill(form).await,
+            ElicitParams::Url(ask) => self.visit(ask).await,
         };
-        filled.unwrap_or_else(|unanswered| {
-            *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(unanswered);
+        answered.unwrap_or_else(|unanswered| {
+            self.note(unanswered);
             ElicitResult::declined()
         })
     }
 
-    fn fill(&self, form: &Form) -> Result<ElicitResult, Unanswered> {
+    fn note(&self, unanswered: Unanswered) {
+        *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(unanswered);
+    }
+
+    async fn visit(&self, ask: &UrlAsk) -> Result<ElicitResult, Unanswered> {
+        match (self.urls, &self.console) {
+            (Consent::Given, _) => {
+                tell(&format!("the server asks you to visit {}: {}", ask.url, ask.message));
+                Ok(ElicitResult::accepted())
+            }
+            (Consent::Missing, Some(console)) => {
+                let mut talk = console.talk().await;
+                Ok(visit::visit(&mut talk, &self.who(), ask, self.opening).await)
+            }
+            (Consent::Missing, None) => Err(Unanswered {
+                message: format!("the server asks to visit {}: {}", ask.url, ask.message),
+                next: "visit it and say so with --accept-urls".to_owned(),
+            }),
+        }
+    }
+
+    async fn fill(&self, form: &Form) -> Result<ElicitResult, Unanswered> {
+        let given = Given::of(form, &self.answers);
+        match &self.console {
+            Some(console) if !given.covers(form) => {
+                let mut talk = console.talk().await;
+                Ok(form::fill(&mut talk, &self.who(), form, given).await)
+            }
+            _ => self.fill_unasked(form, given),
+        }
+    }
+
+    fn fill_unasked(&self, form: &Form, given: Given) -> Result<ElicitResult, Unanswered> {
         let unanswered = |what: String| Unanswered {
             message: format!("the server asks: {}; {what}", form.message),
             next: format!("answer with {}", hint(form)),
@@ -92,13 +192,12 @@ impl Person {
         if self.answers.is_empty() {
             return Err(unanswered("nobody is here to answer".to_owned()));
         }
-        let mut content = BTreeMap::new();
+        if let Some((name, why)) = given.wrong.first() {
+            return Err(unanswered(format!("{name} {why}")));
+        }
+        let mut content = given.content;
         for (name, field) in &form.requested_schema.properties.0 {
-            let value = match self.answers.get(name) {
-                Some(text) => Some(typed(field, text).map_err(|why| unanswered(format!("{name}: {why}")))?),
-                None => field.default.as_ref().and_then(|value| serde_json::from_value(value.clone()).ok()),
-            };
-            if let Some(value) = value {
+            if let (false, Some(value)) = (content.contains_key(name), form::default(field)) {
                 content.insert(name.clone(), value);
             }
         }
@@ -108,6 +207,23 @@ impl Person {
             None => Ok(filled),
         }
     }
+
+    async fn sample(&self, params: &CreateMessageParams) -> Result<CreateMessageResult, Fault> {
+        let answered = match (&self.sampling, &self.console) {
+            (Some(command), _) => sample::by_command(command, &self.who(), params).await,
+            (None, Some(console)) => {
+                let mut talk = console.talk().await;
+                let answer = sample::by_person(&mut talk, &self.who(), params).await;
+                answer.ok_or_else(|| "the user declined to answer for the model".to_owned())
+            }
+            (None, None) => Err("nobody is here to answer for the model".to_owned()),
+        };
+        answered.map_err(|why| {
+            let next = "answer on a terminal, or have a command answer with --sampling-command";
+            self.note(Unanswered { message: why.clone(), next: next.to_owned() });
+            Fault::new(code::USER_REJECTED, why)
+        })
+    }
 }
 
 /// How the form would be answered.
@@ -115,21 +231,6 @@ fn hint(form: &Form) -> String {
     let fields = form.requested_schema.properties.0.iter();
     let answers = fields.map(|(name, field)| format!("--answer {name}=<{}>", field.r#type.as_str()));
     answers.collect::<Vec<_>>().join(" ")
-}
-
-fn typed(field: &Field, text: &str) -> Result<ElicitValue, String> {
-    match field.r#type {
-        FieldType::Boolean => {
-            text.parse().map(ElicitValue::Boolean).map_err(|_| "not true or false".to_owned())
-        }
-        FieldType::Integer | FieldType::Number => {
-            serde_json::from_str(text).map(ElicitValue::Number).map_err(|_| "not a number".to_owned())
-        }
-        FieldType::Array => {
-            Ok(ElicitValue::List(text.split(',').map(|item| item.trim().to_owned()).collect()))
-        }
-        _ => Ok(ElicitValue::Text(text.to_owned())),
-    }
 }
 
 fn root_of(path: &Path) -> Result<Root, Failure> {

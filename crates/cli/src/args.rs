@@ -138,11 +138,16 @@ impl Command {
 Arguments:
   key=value   typed by the tool's schema: text, numbers, true and false, JSON for lists and objects;
               a list also grows by repeating its key
-  key=@file   the contents of a file (@- is stdin, @@ a plain @)
+  key=@file   the contents of a file (@@ is a plain @)
+  key=-       what stdin holds
   key:=json   any JSON, also from a file with key:=@file
+  'tool(key: \"text\", other: 1)' is the tool with its arguments in one word
+
+What is required and not given is asked for on a terminal, unless --no-input is set.
 
 Examples:
   cardan call add a=2 b=3 -- cardan demo
+  cardan call 'add(a: 2, b: 3)' -- cardan demo
   cardan call echo message=@letter.txt -- cardan demo
   cardan call ask question='Your name?' --answer answer=Ada -- cardan demo
   cardan call tcp://127.0.0.1:7000 slow steps=5 --timeout 10
@@ -401,6 +406,16 @@ pub(crate) struct Options {
     /// Agree to visit the addresses that the server gives; they are printed, not opened
     #[arg(long)]
     pub(crate) accept_urls: bool,
+    /// Open an address in the browser once you said yes to it on the terminal ($BROWSER, or the desktop's)
+    #[arg(long, conflicts_with = "accept_urls")]
+    pub(crate) open: bool,
+    /// Answer what the server asks of a model with this line for the shell: it gets the request as JSON on stdin and
+    /// prints text, or the result as JSON
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) sampling_command: Option<String>,
+    /// Never ask anything on the terminal
+    #[arg(long)]
+    pub(crate) no_input: bool,
     /// A directory that the server may look at
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,

@@ -8,7 +8,9 @@ use cardan_config::closest::closest;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::function::Function;
 use crate::schema::Shape;
+use crate::talk::console::stdin_is_data;
 
 /// Arguments as they were given.
 #[derive(Debug, Default)]
@@ -19,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug)]
-enum Given {
+pub(crate) enum Given {
     /// `key=value`: to be typed by the schema.
     Text(String),
     /// `key:=json`.
@@ -36,12 +38,30 @@ impl Arguments {
         Ok(Self { base, given })
     }
 
-    /// Typed and checked by the tool's schema: unknown, missing and wrong ones are told before anything
-    /// is sent.
-    pub(crate) fn fit(self, tool: &str, schema: &Value) -> Result<Map<String, Value>, Failure> {
-        let shape = Shape::of(schema);
-        self.know_all(&shape, tool)?;
-        let object = self.typed(&shape)?;
+    /// What is called with which arguments: its name and then words, or both as in `name(key: value)`.
+    pub(crate) fn of_call(
+        word: &str,
+        words: &[String],
+        args: Option<&str>,
+    ) -> Result<(String, Self), Failure> {
+        let mut arguments = Self::parse(words, args)?;
+        let Some(function) = Function::parse(word)? else { return Ok((word.to_owned(), arguments)) };
+        arguments.given.splice(0..0, function.arguments);
+        Ok((function.name, arguments))
+    }
+
+    /// Typed by the tool's schema; unknown and wrong ones are told.
+    pub(crate) fn typed_for(self, tool: &str, shape: &Shape<'_>) -> Result<Map<String, Value>, Failure> {
+        self.know_all(shape, tool)?;
+        self.typed(shape)
+    }
+
+    /// Checked by the tool's schema: missing and wrong ones are told before anything is sent.
+    pub(crate) fn checked(
+        tool: &str,
+        shape: &Shape<'_>,
+        object: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Failure> {
         let missing: Vec<String> = shape.missing(&object);
         if !missing.is_empty() {
             let places: Vec<String> =
@@ -157,6 +177,7 @@ fn pair(word: &str) -> Result<(String, Given), Failure> {
 /// The text itself, or that of a file.
 fn contents(value: &str) -> Result<String, Failure> {
     match value.strip_prefix('@') {
+        None if value == "-" => stdin(),
         None => Ok(value.to_owned()),
         Some(text) if text.starts_with('@') => Ok(text.to_owned()),
         Some("-") => stdin(),
@@ -168,7 +189,7 @@ fn contents(value: &str) -> Result<String, Failure> {
 
 /// A JSON object as it is spelled: the text itself, a file or stdin. `what` is said of one that is none.
 pub(crate) fn json_object(text: &str, what: &str) -> Result<(String, Map<String, Value>), Failure> {
-    let text = if text == "-" { stdin()? } else { contents(text)? };
+    let text = contents(text)?;
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok((text, object)),
         Ok(_) => Err(Failure::usage(format!("{what} is not a JSON object"))),
@@ -177,6 +198,11 @@ pub(crate) fn json_object(text: &str, what: &str) -> Result<(String, Map<String,
 }
 
 fn stdin() -> Result<String, Failure> {
+    if stdin_is_data() {
+        return Err(
+            Failure::usage("stdin can be read only once").next("put the other text into a file: key=@file")
+        );
+    }
     let mut text = String::new();
     let read = io::stdin().read_to_string(&mut text);
     read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
@@ -192,7 +218,10 @@ mod tests {
     fn fit(words: &[&str], schema: &Value) -> Result<Value, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let arguments = Arguments::parse(&words, None).map_err(|failure| format!("{failure:?}"))?;
-        arguments.fit("t", schema).map(Value::Object).map_err(|failure| format!("{failure:?}"))
+        let shape = Shape::of(schema);
+        let fitted =
+            arguments.typed_for("t", &shape).and_then(|object| Arguments::checked("t", &shape, object));
+        fitted.map(Value::Object).map_err(|failure| format!("{failure:?}"))
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! One session with one server for the length of a command.
 
 use std::path::Path;
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client, Connector, Page};
 use cardan_dial::Http;
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
@@ -45,6 +45,9 @@ pub(crate) struct Connection {
 /// After Ctrl-C: how long the server may take to leave. A second Ctrl-C ends the wait.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How often a server may want visits before it takes one call.
+const MAX_VISITS: usize = 3;
+
 impl Connection {
     /// Starts or dials the server and opens a session.
     pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
@@ -52,7 +55,7 @@ impl Connection {
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
-        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options));
+        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options, target));
         let trace = Trace::wanted(options, watch.secrets());
         let mut connector = connector(options, &watch, &person, &limits)?;
         if let Some(trace) = &trace {
@@ -65,6 +68,9 @@ impl Connection {
         };
         let client = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
+        if let Some(server) = client.server().implementation {
+            person.meets(server.name);
+        }
         match (client.settled().revision.era(), options.log_level) {
             (_, Some(level)) => client.set_level(level),
             // Modern servers say nothing unless asked; legacy ones have a default of their own.
@@ -80,22 +86,46 @@ impl Connection {
         &self.client
     }
 
-    /// Makes a call: progress is told, Ctrl-C cancels it on the wire.
+    /// The person, for what a command needs to know.
+    pub(crate) fn person(&self) -> &Person {
+        &self.person
+    }
+
+    /// Makes a call: progress is told, Ctrl-C cancels it on the wire. It is made again after the visits that a server wants
+    /// to see first.
     pub(crate) async fn call(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
-        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
         self.hold();
+        tokio::select! {
+            failure = self.rehearsed() => Err(failure),
+            outcome = self.repeated(method, params) => outcome,
+        }
+    }
+
+    async fn repeated(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
+        for _ in 0..MAX_VISITS {
+            match self.attempt(method.clone(), params.clone()).await {
+                Err(CallError::Fault(fault)) if fault.code == code::URL_ELICITATION_REQUIRED => {
+                    let visited = self.unless_left(self.person.visit_first(&fault)).await?;
+                    visited.unwrap_or_else(|| Err(self.explained(CallError::Fault(fault))))?;
+                }
+                outcome => return outcome.map_err(|error| self.explained(error)),
+            }
+        }
+        self.attempt(method, params).await.map_err(|error| self.explained(error))
+    }
+
+    async fn attempt(&self, method: Method, params: Option<Bytes>) -> Result<Raw, CallError> {
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
         let mut call = self.client.start(method, params, options);
-        let mut rehearsed = pin!(self.rehearsed());
         loop {
             tokio::select! {
-                failure = &mut rehearsed => return Err(failure),
                 progress = call.progress() => match progress {
                     Some(progress) => tell(&progress_line(&progress)),
-                    None => return call.await.map_err(|error| self.explained(error)),
+                    None => return call.await,
                 },
                 () = self.interrupts.first() => {
                     call.cancel("interrupted by the user");
-                    return call.await.map_err(|error| self.explained(error));
+                    return call.await;
                 }
             }
         }
@@ -123,8 +153,13 @@ impl Connection {
         &self,
         work: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Failure> {
+        self.unless_left(work).await?.map_err(|error| self.explained(error))
+    }
+
+    /// The same for work that cannot fail.
+    pub(crate) async fn unless_left<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
-            done = work => done.map_err(|error| self.explained(error)),
+            done = work => Ok(done),
             () = self.interrupts.first() => Err(interrupted()),
         }
     }
@@ -146,6 +181,11 @@ impl Connection {
     /// Ends the session. Input that nobody gave is the reason for whatever came of it.
     pub(crate) async fn finish(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         let Self { client, person, interrupts, .. } = self;
+        // A call is also given up for want of an answer; only a person interrupts.
+        let outcome = match interrupts.any() {
+            true => outcome,
+            false => person.failure().map_or(outcome, Err),
+        };
         let hurry = outcome.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted);
         let closing = client.close("done");
         if hurry {
@@ -159,7 +199,7 @@ impl Connection {
             _ = closing => {}
             () = interrupts.first() => {}
         }
-        person.failure().map_or(outcome, Err)
+        outcome
     }
 
     fn explained(&self, error: CallError) -> Failure {
@@ -192,9 +232,13 @@ fn connector(
     limits: &Limits,
 ) -> Result<Connector, Failure> {
     let (watch, secrets) = (watch.clone(), watch.secrets().clone());
+    let asked = person.clone();
     Ok(Client::builder("cardan", env!("CARGO_PKG_VERSION"))
         .answer(person.answerers(options)?)
-        .observe(move |event| watch.event(event))
+        .observe(move |event| {
+            asked.event(event);
+            watch.event(event);
+        })
         .era(options.era())
         .strictness(options.strictness())
         .secrets(secrets)

@@ -322,7 +322,9 @@ impl From<CallError> for Failure {
             CallError::Fault(fault) => {
                 let (exit, message) = (exit_of(&fault), fault.message.clone().into_owned());
                 let next = match exit {
-                    Exit::InputRequired => "this command cannot give it; roots can be given with --root",
+                    Exit::InputRequired => {
+                        "give roots with --root, answers of a model with --sampling-command or on a terminal"
+                    }
                     _ => next,
                 };
                 Self::of_fault(exit, message, fault).next(next)

@@ -31,6 +31,11 @@ impl Interrupts {
         Ok(Self { count })
     }
 
+    /// Was there one?
+    pub(crate) fn any(&self) -> bool {
+        *self.count.borrow() > 0
+    }
+
     /// Waits for the first.
     pub(crate) async fn first(&self) {
         self.nth(1).await;

@@ -8,6 +8,7 @@ use cardan_proto::finding;
 use cardan_proto::model::{Content, ResourceContents};
 
 use crate::failure::Failure;
+use crate::talk::floor::{self, Kept};
 
 /// How things are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,11 @@ pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     print(&json_line(json))
 }
 
-/// Writes one line to stderr. Nobody is left to hear that it is closed.
+/// Writes one line to stderr, after the question that is being asked there. Nobody is left to hear that it is closed.
 pub(crate) fn tell(line: &str) {
+    if floor::keep(line) == Kept::Yes {
+        return;
+    }
     let _ = writeln!(io::stderr(), "{}", clean(line));
 }
 

@@ -156,6 +156,37 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// What does not fit of the value for one member.
+    pub(crate) fn check_member(&self, name: &str, value: &Value) -> Vec<String> {
+        let mut flaws = Vec::new();
+        if let Some(member) = self.member(name) {
+            self.check_at(member, value, &format!("/arguments/{name}"), MAX_DEPTH, &mut flaws);
+        }
+        flaws
+    }
+
+    /// The words that a member can be; none: other things too.
+    pub(crate) fn choices_of(&self, name: &str) -> Vec<String> {
+        let words = self.member(name).and_then(|member| self.choices(member));
+        words.unwrap_or_default().into_iter().map(str::to_owned).collect()
+    }
+
+    /// What a member is when nobody says.
+    pub(crate) fn default_of(&self, name: &str) -> Option<&'a Value> {
+        self.described(name, "default")
+    }
+
+    /// What a member is for.
+    pub(crate) fn description_of(&self, name: &str) -> Option<&'a str> {
+        self.described(name, "description")?.as_str()
+    }
+
+    /// Beside a reference stand words that count more than those where it leads.
+    fn described(&self, name: &str, word: &str) -> Option<&'a Value> {
+        let here = self.resolve(self.root).get("properties")?.get(name)?;
+        here.get(word).or_else(|| self.resolve(here).get(word))
+    }
+
     fn member(&self, name: &str) -> Option<&'a Value> {
         Some(self.resolve(self.resolve(self.root).get("properties")?.get(name)?))
     }

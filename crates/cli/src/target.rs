@@ -1,7 +1,7 @@
 //! Which server is meant: a command after `--`, an address, or the name of a configured one.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::access::Access;
 use crate::args;
@@ -83,6 +83,23 @@ impl Target {
             other => other,
         };
         Ok((target, words.collect()))
+    }
+
+    /// What a person knows it by. Nothing that may be a secret: no arguments, no query.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Command { program, .. } => {
+                let name = Path::new(program).file_name().unwrap_or(program);
+                name.to_string_lossy().into_owned()
+            }
+            Self::Unix(path) => path.display().to_string(),
+            Self::Tcp(address) => address.clone(),
+            Self::Http { url, .. } | Self::Ws { url, .. } => {
+                let authority = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+                authority.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
+            }
+            Self::Named { name, .. } => name.clone(),
+        }
     }
 
     fn parse(text: &str) -> Result<Self, Failure> {

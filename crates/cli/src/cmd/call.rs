@@ -13,13 +13,15 @@ use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Form};
+use crate::schema::Shape;
+use crate::talk;
 use crate::target::Target;
 
 pub(crate) async fn run(args: CallArgs) -> Result<(), Failure> {
     let CallArgs { words, args, no_check, options, server } = args;
     let (target, mut words) = Target::split(words, server)?;
     let tool = first(&mut words, "the tool's name")?;
-    let arguments = Arguments::parse(&words, args.as_deref())?;
+    let (tool, arguments) = Arguments::of_call(&tool, &words, args.as_deref())?;
     let check = if no_check { Check::No } else { Check::Yes };
     let connection = Connection::open(&target, &options).await?;
     let outcome = call(&connection, &tool, arguments, check, options.form()).await;
@@ -69,10 +71,15 @@ async fn fit(
         return arguments.unchecked(&Value::Null);
     }
     let schema = find(connection, name).await?.input_schema.raw().value();
-    match check {
-        Check::Yes => arguments.fit(name, &schema),
-        Check::No => arguments.unchecked(&schema),
+    if check == Check::No {
+        return arguments.unchecked(&schema);
     }
+    let shape = Shape::of(&schema);
+    let mut object = arguments.typed_for(name, &shape)?;
+    if let Some(console) = connection.person().console() {
+        connection.unless_left(talk::arguments::of_tool(console, name, &shape, &mut object)).await?;
+    }
+    Arguments::checked(name, &shape, object)
 }
 
 /// The tool, read from as few pages as it takes.

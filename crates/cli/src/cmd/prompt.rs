@@ -10,6 +10,7 @@ use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Form, clean};
+use crate::talk;
 use crate::target::Target;
 
 pub(crate) async fn run(args: PromptArgs) -> Result<(), Failure> {
@@ -34,7 +35,7 @@ async fn prompt(
         let known: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
         return Err(unknown("prompt", &name, "the server", &known).classed(Exit::NotFound));
     };
-    let params = fill(prompt, arguments)?;
+    let params = fill(connection, prompt, arguments).await?;
     let raw = connection.call(Method::PromptsGet, Some(encode(&params)?)).await?;
     match form {
         Form::Json => output::print_json(raw.as_str()),
@@ -42,12 +43,19 @@ async fn prompt(
     }
 }
 
-fn fill(prompt: &Prompt, arguments: Arguments) -> Result<GetPromptParams, Failure> {
-    let arguments = arguments.texts();
+async fn fill(
+    connection: &Connection,
+    prompt: &Prompt,
+    arguments: Arguments,
+) -> Result<GetPromptParams, Failure> {
+    let mut arguments = arguments.texts();
     let owner = format!("prompt {}", prompt.name);
     let known: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
     if let Some(key) = arguments.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(unknown("argument", key, &owner, &known));
+    }
+    if let Some(console) = connection.person().console() {
+        connection.unless_left(talk::arguments::of_prompt(console, prompt, &mut arguments)).await?;
     }
     if let Some(missing) = prompt.missing(Some(&arguments)) {
         let failure = Failure::usage(format!("{owner} needs /arguments/{missing}"));

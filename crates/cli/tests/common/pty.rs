@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::{CARDAN, DEADLINE, signal_pid};
 
@@ -18,6 +18,8 @@ use super::{CARDAN, DEADLINE, signal_pid};
 pub(crate) struct Pty {
     columns: u16,
     env: Vec<(String, String)>,
+    program: String,
+    stdin: Option<Stdio>,
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
 }
@@ -42,9 +44,23 @@ impl Pty {
         Self {
             columns,
             env: vec![("TERM".to_owned(), "xterm-256color".to_owned())],
+            program: CARDAN.to_owned(),
+            stdin: None,
             stdout: None,
             stderr: None,
         }
+    }
+
+    /// With another program than `cardan`.
+    pub(crate) fn program(mut self, program: &str) -> Self {
+        self.program = program.to_owned();
+        self
+    }
+
+    /// With stdin from elsewhere.
+    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdin = Some(stdin.into());
+        self
     }
 
     /// With a variable in the command's environment.
@@ -82,11 +98,11 @@ impl Pty {
         let theirs = File::options().read(true).write(true).open(path).unwrap();
         let copy = || Stdio::from(theirs.try_clone().unwrap());
         let mut command = Command::new("setsid");
-        command.args(["--ctty", CARDAN]).args(words);
+        command.args(["--ctty", &self.program]).args(words);
         for name in FOREIGN {
             command.env_remove(name);
         }
-        command.envs(self.env).stdin(copy());
+        command.envs(self.env).stdin(self.stdin.unwrap_or_else(copy));
         command.stdout(self.stdout.unwrap_or_else(copy)).stderr(self.stderr.unwrap_or_else(copy));
         let child = command.spawn().expect("setsid of util-linux is installed");
         // With the last copy of their end the output ends.
@@ -137,6 +153,12 @@ pub(crate) struct Seat {
 /// Ctrl-C, as the terminal sends it.
 pub(crate) const CTRL_C: &str = "\x03";
 
+/// Ctrl-D.
+pub(crate) const CTRL_D: &str = "\x04";
+
+/// Ctrl-Z.
+pub(crate) const CTRL_Z: &str = "\x1a";
+
 impl Seat {
     /// Types this; a line ends with `\r`, as the key does.
     pub(crate) fn types(&mut self, text: &str) -> &mut Self {
@@ -167,6 +189,12 @@ impl Seat {
     pub(crate) fn resizes(&mut self, columns: u16) -> &mut Self {
         resize(&self.ours, columns);
         self
+    }
+
+    /// The modes of the terminal now: whether it shows what is typed comes first.
+    pub(crate) fn modes(&self) -> (bool, LocalModes) {
+        let modes = tcgetattr(&self.ours).unwrap().local_modes;
+        (modes.contains(LocalModes::ECHO), modes)
     }
 
     /// The id of the process.

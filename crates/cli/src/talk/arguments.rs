@@ -1,0 +1,113 @@
+//! Arguments that are missing, asked for by the schema of the tool or prompt.
+
+use std::collections::BTreeMap;
+
+use cardan_proto::model::Prompt;
+use serde_json::{Map, Value};
+
+use super::console::{Console, Reply, Talk};
+use super::field::names_a_secret;
+use super::form::one_line;
+use crate::schema::Shape;
+
+/// Asks for what `tool` needs and `object` lacks. Who ends the questions leaves the rest missing.
+pub(crate) async fn of_tool(
+    console: &Console,
+    tool: &str,
+    shape: &Shape<'_>,
+    object: &mut Map<String, Value>,
+) {
+    let missing = shape.missing(object);
+    if missing.is_empty() {
+        return;
+    }
+    let mut talk = console.talk().await;
+    talk.say(&format!("tool {} needs {}; Ctrl-D leaves it", one_line(tool), count(missing.len())));
+    for name in missing {
+        let Some(value) = of_member(&mut talk, shape, &name).await else { return };
+        object.insert(name, value);
+    }
+}
+
+async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Value> {
+    let choices = shape.choices_of(name);
+    let kind = if choices.is_empty() { shape.kind(name) } else { "one of these".to_owned() };
+    talk.say(&format!("\n{} ({})", one_line(name), one_line(&kind)));
+    if let Some(description) = shape.description_of(name) {
+        talk.quote(description);
+    }
+    for (index, choice) in choices.iter().enumerate() {
+        talk.say(&format!("  {}) {}", index + 1, one_line(choice)));
+    }
+    let default = shape.default_of(name);
+    let hidden = names_a_secret(name) && choices.is_empty();
+    let bracket = default.map(|value| format!(" [{}]", one_line(&shown(value)))).unwrap_or_default();
+    let prompt = format!("{}{bracket}: ", one_line(name));
+    loop {
+        let reply = if hidden { talk.ask_hidden(&prompt).await } else { talk.ask(&prompt).await };
+        let Reply::Line(line) = reply else { return None };
+        let line = match (line.as_str(), default) {
+            ("", Some(value)) => return Some(value.clone()),
+            // Nothing was said yet.
+            ("", None) => continue,
+            ("\"\"", _) => "",
+            (line, _) => by_number(&choices, line),
+        };
+        let value = match shape.typed(name, line) {
+            Ok(value) => value,
+            Err(why) => {
+                talk.say(&format!("/arguments/{name}: {why}"));
+                continue;
+            }
+        };
+        match shape.check_member(name, &value) {
+            flaws if flaws.is_empty() => return Some(value),
+            flaws => talk.say(&flaws.join("; ")),
+        }
+    }
+}
+
+/// Asks for the texts that `prompt` needs and `given` lacks.
+pub(crate) async fn of_prompt(console: &Console, prompt: &Prompt, given: &mut BTreeMap<String, String>) {
+    let arguments = prompt.arguments.iter().flatten();
+    let missing: Vec<_> = arguments
+        .filter(|argument| argument.required == Some(true) && !given.contains_key(&argument.name))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    let mut talk = console.talk().await;
+    talk.say(&format!("prompt {} needs {}; Ctrl-D leaves it", one_line(&prompt.name), count(missing.len())));
+    for argument in missing {
+        talk.say(&format!("\n{} (text)", one_line(argument.title.as_deref().unwrap_or(&argument.name))));
+        if let Some(description) = &argument.description {
+            talk.quote(description);
+        }
+        let question = format!("{}: ", one_line(&argument.name));
+        let text = loop {
+            match talk.ask(&question).await {
+                Reply::Line(line) if line.is_empty() => {}
+                Reply::Line(line) => break line,
+                Reply::End => return,
+            }
+        };
+        given.insert(argument.name.clone(), text);
+    }
+}
+
+fn count(missing: usize) -> String {
+    if missing == 1 { "one more argument".to_owned() } else { format!("{missing} more arguments") }
+}
+
+/// The choice of that number, unless the line is a choice itself.
+fn by_number<'a>(choices: &'a [String], line: &'a str) -> &'a str {
+    let number = || choices.get(line.trim().parse::<usize>().ok()?.checked_sub(1)?);
+    match choices.iter().any(|choice| choice == line) {
+        true => line,
+        false => number().map_or(line, String::as_str),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
