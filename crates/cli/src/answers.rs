@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::talk::console::Console;
-use crate::talk::form::{self, Given};
+use crate::talk::form::{self, Given, one_line};
 use crate::talk::sample;
 use crate::talk::visit::{self, Opening};
 use crate::target::Target;
@@ -59,6 +59,9 @@ struct Unanswered {
     message: String,
     next: String,
 }
+
+/// Of the name that a server gives itself: more would hide who asks.
+const MAX_NAME_CHARS: usize = 60;
 
 impl Person {
     pub(crate) fn new(options: &Options, target: &Target) -> Self {
@@ -136,7 +139,10 @@ impl Person {
     fn who(&self) -> String {
         let own = self.server.own.lock().unwrap_or_else(PoisonError::into_inner);
         match own.as_deref() {
-            Some(own) if own != self.server.known => format!("{} (\"{own}\")", self.server.known),
+            Some(own) if own != self.server.known => {
+                let own: String = one_line(own).chars().take(MAX_NAME_CHARS).collect();
+                format!("{} (\"{own}\")", self.server.known)
+            }
             _ => self.server.known.clone(),
         }
     }
@@ -226,10 +232,14 @@ impl Person {
     }
 }
 
-/// How the form would be answered.
+/// How the form would be answered: what need not be said is in brackets.
 fn hint(form: &Form) -> String {
     let fields = form.requested_schema.properties.0.iter();
-    let answers = fields.map(|(name, field)| format!("--answer {name}=<{}>", field.r#type.as_str()));
+    let answers = fields.map(|(name, field)| {
+        let answer = format!("--answer {name}=<{}>", field.r#type.as_str());
+        let needed = form::is_required(form, name) && field.default.is_none();
+        if needed { answer } else { format!("[{answer}]") }
+    });
     answers.collect::<Vec<_>>().join(" ")
 }
 

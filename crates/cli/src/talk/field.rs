@@ -69,7 +69,10 @@ pub(crate) fn kind(field: &Field) -> String {
     let choices = field.values().is_some();
     match field.r#type {
         FieldType::Boolean => "yes or no".to_owned(),
-        FieldType::Array => bounded("any of these, with commas", field.min_items, field.max_items),
+        FieldType::Array => match bounded("", field.min_items, field.max_items) {
+            bounds if bounds.is_empty() => "any of these, with commas".to_owned(),
+            bounds => format!("any of these, with commas, count{bounds}"),
+        },
         FieldType::Integer => bounded("whole number", field.minimum.as_ref(), field.maximum.as_ref()),
         FieldType::Number => bounded("number", field.minimum.as_ref(), field.maximum.as_ref()),
         _ if choices => "one of these".to_owned(),

@@ -92,7 +92,8 @@ enum Answered {
     Declined,
 }
 
-fn is_required(form: &Form, name: &str) -> bool {
+/// Must the field of this name be filled in?
+pub(crate) fn is_required(form: &Form, name: &str) -> bool {
     form.requested_schema.required.iter().flatten().any(|required| required == name)
 }
 
@@ -179,6 +180,6 @@ async fn review(talk: &mut Talk, who: &str, form: &Form, content: &Content) -> O
 }
 
 /// A foreign word that cannot pass for another line.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }

@@ -19,7 +19,7 @@ pub(crate) struct Pty {
     columns: u16,
     env: Vec<(String, String)>,
     program: String,
-    stdin: Option<Stdio>,
+    stdin: Option<String>,
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
 }
@@ -57,9 +57,9 @@ impl Pty {
         self
     }
 
-    /// With stdin from elsewhere.
-    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
-        self.stdin = Some(stdin.into());
+    /// With stdin from a file.
+    pub(crate) fn stdin(mut self, path: &str) -> Self {
+        self.stdin = Some(path.to_owned());
         self
     }
 
@@ -98,11 +98,16 @@ impl Pty {
         let theirs = File::options().read(true).write(true).open(path).unwrap();
         let copy = || Stdio::from(theirs.try_clone().unwrap());
         let mut command = Command::new("setsid");
-        command.args(["--ctty", &self.program]).args(words);
+        command.arg("--ctty");
+        // Whoever gets the terminal gets it by its stdin, so that is exchanged afterwards.
+        if let Some(path) = &self.stdin {
+            command.args(["sh", "-c", "exec < \"$0\"; exec \"$@\"", path]);
+        }
+        command.arg(&self.program).args(words);
         for name in FOREIGN {
             command.env_remove(name);
         }
-        command.envs(self.env).stdin(self.stdin.unwrap_or_else(copy));
+        command.envs(self.env).stdin(copy());
         command.stdout(self.stdout.unwrap_or_else(copy)).stderr(self.stderr.unwrap_or_else(copy));
         let child = command.spawn().expect("setsid of util-linux is installed");
         // With the last copy of their end the output ends.

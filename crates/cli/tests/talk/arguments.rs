@@ -1,0 +1,111 @@
+//! Arguments that are required and not given.
+
+use serde_json::json;
+
+use crate::common::pty::{CTRL_C, CTRL_D, Pty};
+use crate::common::{CARDAN, cardan_reading};
+use crate::scene::{Scene, demo};
+
+/// CLI-46, CLI-47: what is missing is asked for by the schema, and what does not fit is told with its place and asked again.
+#[test]
+fn cli_47_missing_arguments_are_asked_for() {
+    let mut seat = demo(&["call", "add", "a=2"]);
+    seat.sees("tool add needs one more argument").sees("b (number)").sees("| The second number.");
+    seat.sees("b: ")
+        .types("three\r")
+        .sees("/arguments/b: \"three\" is not a number")
+        .sees("b: ")
+        .types("3\r");
+    seat.sees("{\"sum\":5}");
+    seat.end().exits(0);
+
+    let mut seat = demo(&["call", "note"]);
+    seat.sees("level (one of these)").sees("4) warning").sees("level: ").types("loud\r");
+    seat.sees("/arguments/level: is not one of").sees("level: ").types("4\r");
+    seat.sees("message: ").types("hi\r").sees("warning: demo: hi");
+    seat.end().exits(0);
+
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "count": { "type": "integer", "default": 3 }, "tags": { "$ref": "#/$defs/tags" },
+            "empty": { "type": "string" }, "token": { "type": "string" },
+        },
+        "required": ["count", "tags", "empty", "token"],
+        "$defs": { "tags": { "type": "array", "items": { "type": "string" }, "description": "What it is about" } },
+    });
+    let Some(scene) = Scene::new("schema", &json!({ "schema": schema })) else { return };
+    let mut seat = scene.call(&[]);
+    seat.sees("count [3]: ").types("\r").sees("| What it is about").sees("tags: ").types("[\"x\", 1]\r");
+    seat.sees("/arguments/tags/1: is not text").sees("tags: ").types("x\r");
+    seat.sees("empty: ").types("\r").sees("empty: ").types("\"\"\r").sees("token: ");
+    assert!(!seat.modes().0, "what looks like a secret is hidden");
+    seat.types("abc\r").sees("\"count\": 3, \"empty\": \"\", \"tags\": [\"x\"]");
+    seat.end().exits(0);
+}
+
+/// CLI-47: who does not want to go on leaves with nothing sent, and nobody is asked who cannot be.
+#[test]
+fn cli_47_who_leaves_the_questions_sends_nothing() {
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
+    let Some(scene) = Scene::new("left", &json!({ "schema": schema })) else { return };
+    let mut seat = scene.call(&[]);
+    seat.sees("a: ").types(CTRL_D).sees("tool go needs /arguments/a (string)").sees("add a=<string>");
+    seat.end().exits(1);
+    let mut seat = scene.call(&[]);
+    seat.sees("a: ").types(CTRL_C).sees("interrupted");
+    seat.end().exits(130);
+    for options in [["--no-input"], ["--no-check"]] {
+        let shown = scene.call(&options).end();
+        assert!(!shown.written().contains("a: "), "{}", shown.written());
+        assert_eq!(shown.code, Some(if options == ["--no-input"] { 1 } else { 0 }));
+    }
+    let mut seat = scene.call(&["b=1"]);
+    seat.sees("no argument `b`");
+    seat.end().exits(1);
+    let calls = scene.heard().iter().filter(|said| said["method"] == "tools/call").count();
+    assert_eq!(calls, 1, "only the call that was not to be checked");
+}
+
+#[test]
+fn arguments_of_prompts_are_asked_for() {
+    let mut seat = demo(&["prompt", "greet"]);
+    seat.sees("prompt greet needs one more argument")
+        .sees("name: ")
+        .types("\r")
+        .sees("name: ")
+        .types("Ada\r");
+    seat.sees("Please greet Ada");
+    seat.end().exits(0);
+    let mut seat = demo(&["prompt", "greet"]);
+    seat.sees("name: ").types(CTRL_D).sees("/arguments/name");
+    seat.end().exits(1);
+}
+
+/// CLI-46: a call as it is written in code, and stdin as a value.
+#[test]
+fn cli_46_arguments_are_one_word_or_stdin() {
+    let call = |word: &str, more: &[&str]| {
+        cardan_reading(&[&["call", word], more, &["--", CARDAN, "demo"]].concat(), "piped")
+    };
+    call("add(a: 2, b: 3)", &[]).exits(0).prints("{\"sum\":5}\n");
+    call("add(a: 2)", &["b=4"]).exits(0).prints("{\"sum\":6}\n");
+    call("echo(message: \"a, (b)\")", &[]).exits(0).prints("a, (b)\n");
+    call("echo(mesage: hi)", &[]).exits(1).tells(&["did you mean `message`?"]);
+    call("echo(message: hi", &[]).exits(1).tells(&["no `)`", "next: "]);
+    call("add(a: two, b: 3)", &[]).exits(1).tells(&["/arguments/a"]);
+    call("echo", &["message=-"]).exits(0).prints("piped\n");
+    call("echo", &["message:=\"-\""]).exits(0).prints("-\n");
+    call("add", &["a=-", "b=@-"]).exits(1).tells(&["stdin can be read only once"]);
+}
+
+/// The host stands on a line of its own where nothing can stand out.
+#[test]
+fn a_terminal_without_colours_is_asked_alike() {
+    let words = ["call", "visit", "url=https://example.com/x", "--", CARDAN, "demo"];
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let mut seat = Pty::new(80).env(name, value).start(&words);
+        seat.sees("  https://example.com/x\r\n  host: example.com\r\n").sees("[c]ancel: ").types("n\r");
+        seat.end().exits(0);
+    }
+}

@@ -1,0 +1,14 @@
+//! A person at a real terminal: what servers ask and commands need, asked and answered there.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arguments;
+mod forms;
+mod peers;
+mod sampling;
+mod scene;
+mod signals;
+mod visits;

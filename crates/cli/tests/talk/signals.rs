@@ -1,0 +1,128 @@
+//! Ctrl-C and Ctrl-Z as the terminal sends them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::common::pty::{CTRL_C, CTRL_Z, Pty};
+use crate::common::{CARDAN, Fifo, Scratch, has_python, odd_server};
+
+/// CLI-13, F25: over stdio the cancel note is there before we leave with 130.
+#[test]
+fn cli_13_ctrl_c_cancels_over_stdio() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("typed-interrupt");
+    let log = Fifo::new(&scratch, "log");
+    let mut seat = Pty::new(80).start(&[&["call", "odd"][..], &odd_server("hang", &log.path)].concat());
+    let call = log.message("tools/call");
+    seat.types(CTRL_C);
+    let cancel = log.message("notifications/cancelled");
+    assert_eq!(cancel["params"]["requestId"], call["id"]);
+    seat.sees("interrupted");
+    seat.end().exits(130);
+}
+
+/// A server on a port that says on its stderr what it notices.
+struct Loud {
+    child: Child,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Loud {
+    fn start() -> Self {
+        let mut command = Command::new(CARDAN);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
+    /// The rest of the first line with this in it.
+    fn says(&mut self, what: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "it ended without {what:?}");
+            if let Some((_, rest)) = line.split_once(what) {
+                return rest.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// CLI-13: over HTTP, in both eras, and over a WebSocket the server gives the work up that nobody waits for.
+#[test]
+fn cli_13_ctrl_c_cancels_over_the_network() {
+    let mut server = Loud::start();
+    let rest = server.says("http://");
+    let address = rest.split('/').next().unwrap().to_owned();
+    let (http, ws) = (format!("http://{address}/mcp"), format!("ws://{address}/ws"));
+    for (url, era) in [(&http, "legacy"), (&http, "modern"), (&ws, "legacy"), (&ws, "modern")] {
+        let mut seat = Pty::new(80).start(&["call", url, "slow", "steps=1000", "delay_ms=50", "--era", era]);
+        seat.sees("step 1 of 1000").types(CTRL_C);
+        server.says("cancelled");
+        seat.sees("interrupted");
+        seat.end().exits(130);
+    }
+}
+
+/// CLI-13: a server that does not leave is not waited for after the second Ctrl-C, and nothing of the terminal is changed.
+#[test]
+fn cli_13_the_second_ctrl_c_quits() {
+    let scratch = Scratch::new("typed-twice");
+    let mark = Fifo::new(&scratch, "mark");
+    let script = format!(
+        r#"trap "" TERM INT; hear() {{ read -r line; id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}; }}
+        say() {{ echo '{{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}}'; }}
+        hear; say '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}'
+        hear; hear; echo called > {0}; hear; echo cancelled > {0}; while :; do sleep 1; done"#,
+        mark.path
+    );
+    let words = ["call", "x", "--no-check", "--era", "legacy", "--", "sh", "-c", &script];
+    let mut seat = Pty::new(80).start(&words);
+    assert_eq!(mark.line(), "called");
+    let before = seat.modes();
+    seat.types(CTRL_C);
+    assert_eq!(mark.line(), "cancelled");
+    seat.types(CTRL_C).sees("interrupted");
+    let modes = seat.modes();
+    seat.end().exits(130);
+    assert_eq!(modes, before);
+}
+
+/// Ctrl-Z stops us at a question; back in the foreground it is asked again, hidden as before, and the shell's own terminal is
+/// as it was.
+#[test]
+fn a_stopped_question_is_asked_again() {
+    let shell = ["--norc", "--noprofile", "-i"];
+    if !Command::new("bash")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        eprintln!("skipped: bash is not installed, so there is no shell that stops and continues jobs");
+        return;
+    }
+    let mut seat = Pty::new(120).program("bash").env("PS1", "ready> ").env("CARDAN", CARDAN).start(&shell);
+    seat.sees("ready> ").types("$CARDAN call ask question=Who? -- $CARDAN demo\r");
+    seat.sees("answer: ").types("half").types(CTRL_Z).sees("Stopped").sees("ready> ");
+    seat.types("fg\r")
+        .sees("answer: ")
+        .types("Ada\r")
+        .sees("Send it?")
+        .types("\r")
+        .sees("Ada")
+        .sees("ready> ");
+    seat.types("$CARDAN call add a=1 -- $CARDAN demo; echo \"left $?\"\r");
+    seat.sees("b: ").types(CTRL_Z).sees("ready> ").types("fg\r").sees("b: ").types("2\r").sees("{\"sum\":3}");
+    seat.types("exit\r");
+    seat.end();
+}
