@@ -14,6 +14,7 @@ use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::session::event::Event;
 
 use crate::args::Options;
+use crate::cmd::config::variable;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::tell;
@@ -60,6 +61,9 @@ struct Unanswered {
     next: String,
 }
 
+/// The variable with the command that answers for the model.
+const SAMPLING: &str = "CARDAN_SAMPLING_COMMAND";
+
 /// Of the name that a server gives itself: more would hide who asks.
 const MAX_NAME_CHARS: usize = 60;
 
@@ -69,7 +73,7 @@ impl Person {
             answers: Arc::new(options.answers.iter().cloned().collect()),
             urls: if options.accept_urls { Consent::Given } else { Consent::Missing },
             opening: if options.open { Opening::Browser } else { Opening::Nothing },
-            sampling: options.sampling_command.as_deref().map(Arc::from),
+            sampling: options.sampling_command.clone().or_else(|| variable(SAMPLING)).map(Arc::from),
             console: if options.no_input { None } else { Console::find() },
             server: Arc::new(Asker { known: target.label(), own: Mutex::default() }),
             visits: Visits::default(),

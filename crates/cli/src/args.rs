@@ -410,7 +410,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "accept_urls")]
     pub(crate) open: bool,
     /// Answer what the server asks of a model with this line for the shell: it gets the request as JSON on stdin and
-    /// prints text, or the result as JSON
+    /// prints text, or the result as JSON [env: CARDAN_SAMPLING_COMMAND]
     #[arg(long, value_name = "COMMAND")]
     pub(crate) sampling_command: Option<String>,
     /// Never ask anything on the terminal
