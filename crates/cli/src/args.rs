@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::complete::CompleteArgs;
 use crate::cmd::config::args::ConfigArgs;
+use crate::cmd::daemon::args::DaemonArgs;
 use crate::cmd::key::KeyArgs;
 use crate::cmd::listen::ListenArgs;
 use crate::cmd::manual::ManualArgs;
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Pin(PinArgs),
     /// Make a token for clients of a gateway
     Key(KeyArgs),
+    /// Keep configured servers running, so that commands find them there
+    Daemon(DaemonArgs),
     /// Write a manual page for each command
     #[command(hide = true)]
     Manual(ManualArgs),
@@ -117,6 +120,7 @@ impl Command {
             Self::Raw(args) => &args.options,
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
+            Self::Daemon(args) => return args.form(),
             Self::Demo(_)
             | Self::Pin(_)
             | Self::Key(_)
@@ -419,6 +423,12 @@ pub(crate) struct Options {
     /// A directory that the server may look at
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
+    /// Reach a configured server through the daemon, which keeps it running; it is started if there is none
+    #[arg(long)]
+    pub(crate) daemon: bool,
+    /// Start or dial the server for this command alone, whatever is usual
+    #[arg(long, conflicts_with = "daemon")]
+    pub(crate) no_daemon: bool,
 }
 
 impl Options {
@@ -428,6 +438,12 @@ impl Options {
 
     pub(crate) fn era(&self) -> EraChoice {
         self.era.into()
+    }
+
+    /// For commands that have to do with the server itself.
+    pub(crate) fn direct(mut self) -> Self {
+        (self.daemon, self.no_daemon) = (false, true);
+        self
     }
 
     pub(crate) fn strictness(&self) -> Strictness {

@@ -28,11 +28,14 @@ use crate::named::Named;
 use crate::output::{print_json, tell};
 use crate::target::Target;
 use crate::trace::Trace;
+use crate::warm::Warm;
 use crate::watch::{Loudness, Watch, progress_line};
 
 /// A session, and everything that is told about it.
 pub(crate) struct Connection {
     client: Client,
+    /// What is known of the daemon, if the session goes through it.
+    warm: Option<Warm>,
     watch: Watch,
     person: Person,
     interrupts: Interrupts,
@@ -66,7 +69,7 @@ impl Connection {
             opened = reach(door, &connector, &watch, &limits, options) => opened,
             () = interrupts.first() => Err(interrupted()),
         };
-        let client = opened.map_err(|failure| watch.explained(failure))?;
+        let (client, warm) = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
         if let Some(server) = client.server().implementation {
             person.meets(server.name);
@@ -78,7 +81,7 @@ impl Connection {
             (Era::Legacy, None) => {}
         }
         let rehearsal = trace.filter(|_| options.dry_run);
-        Ok(Self { client, watch, person, interrupts, rehearsal, opened_in })
+        Ok(Self { client, warm, watch, person, interrupts, rehearsal, opened_in })
     }
 
     /// The client, for what needs no progress.
@@ -89,6 +92,12 @@ impl Connection {
     /// The person, for what a command needs to know.
     pub(crate) fn person(&self) -> &Person {
         &self.person
+    }
+
+    /// Asks the server whether it lives.
+    pub(crate) async fn ping(&self) -> Result<(), Failure> {
+        let Some(warm) = &self.warm else { return self.unless_interrupted(self.client.ping()).await };
+        self.unless_left(warm.ping()).await?.map_err(|failure| self.watch.explained(failure))
     }
 
     /// Makes a call: progress is told, Ctrl-C cancels it on the wire. It is made again after the visits that a server wants
@@ -203,7 +212,8 @@ impl Connection {
     }
 
     fn explained(&self, error: CallError) -> Failure {
-        self.watch.explained(Failure::from(error))
+        let told = self.warm.as_ref().and_then(|warm| warm.failure(&error));
+        self.watch.explained(told.unwrap_or_else(|| Failure::from(error)))
     }
 }
 
@@ -299,9 +309,14 @@ async fn reach(
     watch: &Watch,
     limits: &Limits,
     options: &Options,
-) -> Result<Client, Failure> {
-    match door {
-        Door::Named(named) => named.reach(connector.clone(), watch.loudness(), limits, options).await,
+) -> Result<(Client, Option<Warm>), Failure> {
+    let client = match door {
+        Door::Named(named) => {
+            if let Some((client, warm)) = Warm::open(&named, connector, limits, options).await? {
+                return Ok((client, Some(warm)));
+            }
+            named.reach(connector.clone(), watch.loudness(), limits, options).await
+        }
         Door::Spawn(mut spawn) => {
             if watch.loudness() == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
@@ -326,7 +341,8 @@ async fn reach(
             let dial = async || dial(url, &options).await;
             connector.connect(dial).await.map_err(Failure::of_connecting)
         }
-    }
+    };
+    Ok((client?, None))
 }
 
 fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {

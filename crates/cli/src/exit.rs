@@ -38,6 +38,23 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// All of them.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Done,
+        Self::Usage,
+        Self::Auth,
+        Self::Unreachable,
+        Self::ToolFailed,
+        Self::NotFound,
+        Self::NotAllUp,
+        Self::Fault,
+        Self::Violation,
+        Self::Timeout,
+        Self::Exited,
+        Self::InputRequired,
+        Self::Interrupted,
+    ];
+
     /// The number that scripts see.
     pub(crate) const fn code(self) -> u8 {
         match self {

@@ -10,6 +10,7 @@ mod args;
 mod arguments;
 mod cmd;
 mod connect;
+mod daemon;
 mod demo;
 mod exit;
 mod failure;
@@ -26,6 +27,7 @@ mod telemetry;
 mod terminal;
 mod trace;
 mod visits;
+mod warm;
 mod watch;
 
 use std::process::ExitCode;
@@ -84,5 +86,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Manual(args) => cmd::manual::run(&args),
         Command::Pin(args) => cmd::pin::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
+        Command::Daemon(args) => cmd::daemon::run(args).await,
     }
 }

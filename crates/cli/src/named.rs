@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cardan_client::{Client, Connector};
 use cardan_config::resolve::Resolved;
-use cardan_config::{Config, Problem, Server, Settings};
-use cardan_gateway::configured::{here, isolation, making, silence};
+use cardan_config::{Config, Problem, Search, Server, Settings};
+use cardan_gateway::configured::{bounded, here, identity, isolation, making, silence};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay;
 use cardan_proto::limits::Limits;
@@ -17,6 +17,7 @@ use cardan_transport::stderr::OnLine;
 
 use crate::args::Options;
 use crate::cmd::config::{failure, search};
+use crate::daemon::talk::Known;
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::target::FORMS;
@@ -27,6 +28,9 @@ pub(crate) struct Named {
     server: Server,
     settings: Settings,
     resolved: Resolved,
+    search: Search,
+    /// What is configured about the daemon.
+    daemon: Option<bool>,
 }
 
 impl Named {
@@ -37,7 +41,32 @@ impl Named {
         let server = config.server(name).map_err(|problem| unknown(name, &config, &problem))?;
         let resolved = here(&config, &search, |surroundings| server.resolve(surroundings));
         let resolved = resolved.map_err(|problem| failure(&problem))?;
-        Ok(Self { server: server.clone(), settings: config.settings(server), resolved })
+        let (settings, daemon) = (config.settings(server), config.daemon);
+        Ok(Self { server: server.clone(), settings, resolved, search, daemon })
+    }
+
+    /// Where its configuration was looked for.
+    pub(crate) fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// What is configured about the daemon.
+    pub(crate) fn daemon(&self) -> Option<bool> {
+        self.daemon
+    }
+
+    /// What the daemon must have by this name.
+    pub(crate) fn known(&self) -> Known {
+        let identity = identity(&self.server, &self.resolved, self.settings);
+        Known { server: self.server.name.clone(), identity }
+    }
+
+    /// The usual bounds with what is configured. What the command line says wins.
+    pub(crate) fn bounded(&self, limits: &Limits, options: &Options) -> Limits {
+        match options.timeout {
+            Some(_) => limits.clone(),
+            None => bounded(limits, self.settings),
+        }
     }
 
     /// How calls to it are relayed, as it is configured.

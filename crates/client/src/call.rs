@@ -90,6 +90,15 @@ impl<T> Call<T> {
         (&mut self.flight).await
     }
 
+    /// Why it brought no result, where how it ended was none and no fault of the server's.
+    #[must_use]
+    pub fn failure(&self, outcome: &Outcome) -> Option<CallError> {
+        match outcome {
+            Outcome::Done(_) | Outcome::Fault(_) => None,
+            other => result_of(other.clone(), || self.flight.report()).err(),
+        }
+    }
+
     /// Gives the call up, on the wire too. Awaiting it then tells so.
     pub fn cancel(&self, reason: &'static str) {
         self.flight.cancel(reason);

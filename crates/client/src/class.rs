@@ -108,6 +108,13 @@ impl Step {
         }
     }
 
+    /// The step of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Resolve, Self::Connect, Self::Send, Self::Receive, Self::Decode, Self::Protocol];
+        all.into_iter().find(|step| step.name() == name)
+    }
+
     /// Where a link failed for this.
     #[must_use]
     pub const fn of_hurdle(hurdle: Hurdle) -> Self {

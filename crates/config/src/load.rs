@@ -36,7 +36,7 @@ pub const VARIABLE: &str = "CARDAN_CONFIG";
 const ROOTS: [&str; 3] = [".git", ".hg", ".jj"];
 
 /// What holds for more than the servers of its file, so that only the user says it. Policy may stay: it takes away and gives nothing.
-const OF_USERS: [&str; 4] = ["telemetry", "gateway", "defaults", "imports"];
+const OF_USERS: [&str; 5] = ["telemetry", "gateway", "defaults", "imports", "daemon"];
 
 /// Everything that is configured. What cannot be read is in `problems`; the rest is usable.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +65,8 @@ pub struct Config {
     pub policies: Vec<Policy>,
     /// Where traces of calls go.
     pub telemetry: Telemetry,
+    /// Are configured servers reached through the daemon, which keeps them running?
+    pub daemon: Option<bool>,
 }
 
 /// A file that was read.
@@ -233,6 +235,7 @@ impl Config {
         self.defaults = self.defaults.or(file.defaults);
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
         self.telemetry = std::mem::take(&mut self.telemetry).or(&file.telemetry);
+        self.daemon = self.daemon.or(file.daemon);
         if file.policy != Policy::default() {
             self.policies.push(file.policy.clone());
         }
@@ -337,7 +340,7 @@ fn withhold(file: &mut File) -> Vec<Problem> {
         return Vec::new();
     }
     (file.telemetry, file.gateway) = (Telemetry::default(), Gateway::default());
-    (file.defaults, file.imports) = (Settings::default(), Vec::new());
+    (file.defaults, file.imports, file.daemon) = (Settings::default(), Vec::new(), None);
     let said = file.root().entries().iter().filter(|entry| OF_USERS.contains(&entry.key.as_str()));
     let told = said.map(|entry| {
         let message = "it is ignored, because this file came with the project and was not named";

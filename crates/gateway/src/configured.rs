@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cardan_client::Connector;
+use cardan_config::digest::Digest;
 use cardan_config::gateway;
 use cardan_config::reconnect::Reconnect;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
@@ -92,7 +93,7 @@ pub fn spec(
     limits: &Limits,
 ) -> Spec {
     let mut credentials = Credentials::Known;
-    let (digest, secrets, making) = match server.resolve(surroundings) {
+    let (digest, identity, secrets, making) = match server.resolve(surroundings) {
         Ok(resolved) => {
             let making = making(server, &resolved, settings, connector.clone(), limits, None);
             let making = making.map_err(|error| resolved.redactor.redact(&error.to_string()).into());
@@ -102,14 +103,19 @@ pub fn spec(
                 credentials = Credentials::Helped;
             }
             // A catalog may be for one credential alone, so another one finds nothing under its name.
-            (resolved.fingerprint(server.digest()), resolved.redactor, making)
+            let identity = identity(server, &resolved, settings);
+            (resolved.fingerprint(server.digest()), identity, resolved.redactor, making)
         }
-        Err(problem) => (server.digest(), Redactor::default(), Err(problem.to_string().into())),
+        Err(problem) => {
+            let digest = server.digest();
+            let identity = identified(digest, settings);
+            (digest, identity, Redactor::default(), Err(problem.to_string().into()))
+        }
     };
     Spec {
         name: server.name.clone(),
         kind: server.way.kind(),
-        identity: format!("{digest} {:?}", reached_by(settings)),
+        identity,
         digest: digest.to_string(),
         pinned: server.digest().to_string(),
         making,
@@ -122,6 +128,17 @@ pub fn spec(
         secrets,
         credentials,
     }
+}
+
+/// What makes an expanded server another connection than one that is configured or expanded otherwise. No secret can be read
+/// back from it.
+#[must_use]
+pub fn identity(server: &Server, resolved: &Resolved, settings: Settings) -> String {
+    identified(resolved.fingerprint(server.digest()), settings)
+}
+
+fn identified(digest: Digest, settings: Settings) -> String {
+    format!("{digest} {:?}", reached_by(settings))
 }
 
 /// Servers that could not even be read.
@@ -167,7 +184,8 @@ pub fn making(
 }
 
 /// The usual bounds, with what is said for this server.
-fn bounded(limits: &Limits, settings: Settings) -> Limits {
+#[must_use]
+pub fn bounded(limits: &Limits, settings: Settings) -> Limits {
     let mut limits = limits.clone();
     if let Some(start) = settings.start_timeout {
         // Starting always ends: without a bound of its own it has the longest that is sensible.

@@ -17,6 +17,7 @@
 //! * [`meter`]: how much each principal may ask for.
 //! * [`metrics`]: how much of all that happens, in numbers.
 //! * [`trace`]: calls as parts of traces that others follow.
+//! * [`warm`]: servers as they are, kept running for those who come again.
 
 pub mod audit;
 pub mod cache;
@@ -37,3 +38,4 @@ pub mod reload;
 pub mod rules;
 pub mod templates;
 pub mod trace;
+pub mod warm;

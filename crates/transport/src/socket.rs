@@ -70,7 +70,9 @@ async fn within<T>(limits: &Limits, connecting: impl Future<Output = io::Result<
 }
 
 impl SocketLink {
-    fn unix(stream: UnixStream, limits: &Limits) -> Self {
+    /// A link over a Unix socket that is connected already.
+    #[must_use]
+    pub fn unix(stream: UnixStream, limits: &Limits) -> Self {
         let (reader, writer) = stream.into_split();
         Self { stream: Stream::Unix(Lines::new(reader, writer, limits)) }
     }
@@ -131,6 +133,22 @@ impl Listener {
         match &self.door {
             Door::Unix { .. } => None,
             Door::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// The next client of a Unix socket, before anything was said. Cancel safe.
+    pub async fn accept_unix(&self) -> Result<UnixStream, SocketError> {
+        let Door::Unix { listener, .. } = &self.door else {
+            let source = io::Error::other("it is no Unix socket");
+            return Err(SocketError::Other { address: self.address(), source });
+        };
+        loop {
+            match listener.accept().await {
+                // It left before we opened; the next one is waited for.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(SocketError::of(error, self.address())),
+                Ok((stream, _)) => return Ok(stream),
+            }
         }
     }
 

@@ -31,7 +31,7 @@ struct Info {
 
 async fn info(connection: &Connection, form: Form) -> Result<(), Failure> {
     let start = Instant::now();
-    connection.unless_interrupted(connection.client().ping()).await?;
+    connection.ping().await?;
     let info = Info {
         server: connection.client().server(),
         revision: connection.client().settled().revision,

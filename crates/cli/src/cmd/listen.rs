@@ -37,6 +37,7 @@ pub(crate) struct ListenArgs {
 
 pub(crate) async fn run(args: ListenArgs) -> Result<(), Failure> {
     let ListenArgs { words, options, server } = args;
+    let options = options.direct();
     let (target, words) = Target::split(words, server)?;
     let wanted = interest(&words)?;
     let connection = Connection::open(&target, &options).await?;

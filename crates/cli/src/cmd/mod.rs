@@ -4,6 +4,7 @@ pub(crate) mod bridge;
 pub(crate) mod call;
 pub(crate) mod complete;
 pub(crate) mod config;
+pub(crate) mod daemon;
 pub(crate) mod demo;
 mod gateway;
 mod greeting;

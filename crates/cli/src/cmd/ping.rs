@@ -48,7 +48,7 @@ pub(crate) async fn run(args: PingArgs) -> Result<(), Failure> {
 async fn ping(connection: &Connection, count: u32, form: Form) -> Result<(), Failure> {
     for nth in 1..=count {
         let start = Instant::now();
-        connection.unless_interrupted(connection.client().ping()).await?;
+        connection.ping().await?;
         if output::write(&line(nth, start.elapsed(), form))? == Reader::Gone {
             break;
         }

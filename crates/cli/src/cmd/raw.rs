@@ -37,6 +37,7 @@ pub(crate) struct RawArgs {
 
 pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
     let RawArgs { words, options, server } = args;
+    let options = options.direct();
     let (target, mut words) = Target::split(words, server)?;
     let method = Method::parse(&first(&mut words, "the method")?);
     let params = match words.is_empty() {

@@ -49,6 +49,8 @@ pub struct File {
     pub policy: Policy,
     /// Ours: where traces of calls go.
     pub telemetry: Telemetry,
+    /// Are configured servers reached through the daemon?
+    pub daemon: Option<bool>,
     root: Node,
     text: String,
 }
@@ -91,7 +93,8 @@ impl fmt::Debug for Input {
 }
 
 /// The top-level keys of `cardan.toml`.
-const TOP: [&str; 7] = ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry"];
+const TOP: [&str; 8] =
+    ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry", "daemon"];
 
 impl File {
     /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
@@ -121,6 +124,7 @@ impl File {
             gateway: Gateway::default(),
             policy: Policy::default(),
             telemetry: Telemetry::default(),
+            daemon: None,
             root,
             text: text.to_owned(),
         };
@@ -274,6 +278,15 @@ impl File {
             let (telemetry, problems) = Telemetry::read(scene, table);
             self.telemetry = telemetry;
             self.problems.extend(problems);
+        }
+        if let Some(said) = root.member("daemon") {
+            self.daemon = match said.value {
+                Value::Bool(wanted) => Some(wanted),
+                _ => None,
+            };
+            if self.daemon.is_none() {
+                self.problems.push(scene.problem(&said.span, Some("daemon"), "this is not true or false"));
+            }
         }
         if let Some(defaults) = root.member("defaults") {
             for entry in defaults.entries() {

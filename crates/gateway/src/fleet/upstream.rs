@@ -158,6 +158,12 @@ impl Upstream {
         &self.name
     }
 
+    /// What makes it another connection than one that is reached otherwise.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.spec.identity
+    }
+
     /// Under what its approved tools are kept.
     pub(crate) fn pinned(&self) -> &str {
         &self.spec.pinned
@@ -422,7 +428,8 @@ impl Upstream {
     }
 
     /// What is not to be shown of it.
-    pub(crate) fn secrets(&self) -> &Redactor {
+    #[must_use]
+    pub fn secrets(&self) -> &Redactor {
         &self.spec.secrets
     }
 

@@ -20,7 +20,7 @@ mod lists;
 mod own;
 mod read;
 mod refused;
-mod relays;
+pub(crate) mod relays;
 mod tasks;
 mod traced;
 mod trail;
@@ -51,7 +51,7 @@ use self::desk::Station;
 use self::gated::Gated;
 use self::refused::Refusals;
 pub use self::refused::Refused;
-use self::relays::{GRACE, Relays};
+use self::relays::{Called, GRACE, Relays};
 use self::view::{Known, Scope, Unknown, View};
 use crate::audit::Audit;
 use crate::catalog::Kind;
@@ -162,7 +162,7 @@ impl Front {
     #[must_use]
     pub fn start(fleet: Fleet, options: Options) -> Self {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
-        let relays = Relays::new(fleet.clone(), relay, options.lend);
+        let relays = Relays::new(fleet.clone(), relay, options.lend, Called::ByName);
         let naming = Mutex::new(options.naming.clone());
         let policy = Mutex::new(Arc::new(options.policy.clone()));
         let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());

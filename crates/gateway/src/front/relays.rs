@@ -7,6 +7,7 @@ use std::time::Duration;
 use cardan_client::CallError;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::upkeep::condition::Condition;
+use cardan_runtime::service::Host as _;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -15,10 +16,11 @@ use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
 use crate::relay::{Lend, Options, Relay};
 
 /// The relays, by server.
-pub(super) struct Relays {
+pub(crate) struct Relays {
     fleet: Fleet,
     options: Options,
     lend: Lend,
+    called: Called,
     slots: Mutex<HashMap<Box<str>, Slot>>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
@@ -31,23 +33,32 @@ struct Slot {
     relay: Relay,
 }
 
+/// What servers are called in what is told of them, and before the names of their tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Called {
+    /// By their names: there are several.
+    ByName,
+    /// Nothing: who speaks with one knows of no other.
+    Nothing,
+}
+
 /// A server that is reached.
-pub(super) struct Reached {
-    pub(super) relay: Relay,
+pub(crate) struct Reached {
+    pub(crate) relay: Relay,
     /// While it is held the server is not stopped.
-    pub(super) visit: Visit,
+    pub(crate) visit: Visit,
 }
 
 /// A server that was lost may be back in a moment, so a call waits so long for it.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Relays {
-    pub(super) fn new(fleet: Fleet, options: Options, lend: Lend) -> Self {
-        Self { fleet, options, lend, slots: Mutex::default(), ending: Mutex::default() }
+    pub(crate) fn new(fleet: Fleet, options: Options, lend: Lend, called: Called) -> Self {
+        Self { fleet, options, lend, called, slots: Mutex::default(), ending: Mutex::default() }
     }
 
     /// Reaches a server: starts it if it sleeps, waits until calls flow. What is wrong with it is told in time.
-    pub(super) async fn reach(&self, upstream: &Arc<Upstream>) -> Result<Reached, Fault> {
+    pub(crate) async fn reach(&self, upstream: &Arc<Upstream>) -> Result<Reached, Fault> {
         let until = Instant::now() + self.options.opening;
         let visit = match timeout_at(until, upstream.visit()).await {
             Ok(visit) => visit.map_err(|why| unavailable(upstream, &why))?,
@@ -66,7 +77,10 @@ impl Relays {
         }
         // It was met, or calls would not flow.
         let Some(settled) = visit.managed.settled() else { return Err(unreachable(upstream, None)) };
-        let name = Some(upstream.name().into());
+        let name = match self.called {
+            Called::ByName => Some(upstream.name().into()),
+            Called::Nothing => None,
+        };
         let secrets = upstream.secrets().clone();
         let (call_timeout, isolation) = (upstream.call_timeout(), upstream.isolation());
         let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
@@ -114,7 +128,7 @@ impl Relays {
     }
 
     /// Ends the relays of servers that are there no more, or sleep.
-    pub(super) fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         let there = self.fleet.upstreams();
         let gone: Vec<_> = lock(&self.slots)
             .extract_if(|_, slot| {
@@ -134,8 +148,15 @@ impl Relays {
         ending.spawn(async move { slot.relay.end(reason).await });
     }
 
+    /// Takes no new calls: who is served may finish what runs.
+    pub(crate) fn dismiss(&self, reason: &'static str) {
+        for slot in lock(&self.slots).values() {
+            slot.relay.close(reason);
+        }
+    }
+
     /// Ends all, and waits for it.
-    pub(super) async fn close(&self, reason: &'static str) {
+    pub(crate) async fn close(&self, reason: &'static str) {
         let all = std::mem::take(&mut *lock(&self.slots));
         for slot in all.into_values() {
             self.end(Some(slot), reason);

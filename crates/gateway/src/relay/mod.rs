@@ -17,6 +17,7 @@
 //! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on.
 
 mod askable;
+mod explain;
 mod greeting;
 mod guest;
 mod line;
@@ -55,6 +56,7 @@ use cardan_runtime::service::Host;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
+pub use self::explain::Explain;
 pub(crate) use self::greeting::config;
 use self::mirrored::Mirrored;
 pub(crate) use self::modern::Ear;
@@ -92,6 +94,8 @@ pub struct Options {
     pub call_timeout: Option<Duration>,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
+    /// What clients are told beside the words when a call brings no reply; none: nothing.
+    pub explain: Option<Explain>,
     /// Makes calls parts of traces; none: nobody follows them, or whoever stands before the relay does it.
     pub trace: Option<Arc<Tracer>>,
     /// Bounds of the sessions with clients.
@@ -110,6 +114,7 @@ impl Default for Options {
             secrets: Redactor::default(),
             call_timeout: None,
             opening: Duration::from_secs(120), // a package may have to be fetched first
+            explain: None,
             trace: None,
             limits: Limits::DEFAULT,
         }

@@ -104,7 +104,13 @@ impl Running {
         let plan = Plan { logs: plan.logs.filter(|_| need != Need::Any), ..plan };
         let line = &lease.shared.line;
         let ready = line.ready(core.options.opening, core.options.limits.call_idle_timeout).await;
-        let upstream = ready.map_err(|error| core.who.unreachable(&error))?;
+        let upstream = ready.map_err(|error| {
+            let fault = core.who.unreachable(&error);
+            match &core.options.explain {
+                Some(explain) => explain.fault(fault, error, &core.options.secrets),
+                None => fault,
+            }
+        })?;
         lease.shared.heard().await;
         let asking = match called.revision.era() {
             Era::Modern if need != Need::Any => {
@@ -179,6 +185,7 @@ impl Running {
                     while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
                         pass_on(cx, log_of(&event));
                     }
+                    let failure = core.options.explain.as_ref().and_then(|_| self.call.failure(&outcome));
                     self.release(core, principal, &outcome);
                     if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
                         (called.revision.era(), &self.method, &outcome)
@@ -187,7 +194,11 @@ impl Running {
                     }
                     let outcome = core.names.outward(self.tasks, &self.method, outcome);
                     let (method, upstream) = (&self.method, self.upstream);
-                    return Ok(terms::answer(outcome, method, called.revision.era(), upstream, &core.who));
+                    let answer = terms::answer(outcome, method, called.revision.era(), upstream, &core.who);
+                    return Ok(match &core.options.explain {
+                        Some(explain) => explain.answer(answer, failure, &core.options.secrets),
+                        None => answer,
+                    });
                 }
                 Step::Asked(entries) => {
                     let bound = Bound::of(&called.call, principal)?;

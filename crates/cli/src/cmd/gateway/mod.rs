@@ -4,7 +4,7 @@ mod health;
 mod keys;
 mod metrics;
 mod pins;
-mod told;
+pub(super) mod told;
 
 use std::path::Path;
 use std::sync::Arc;

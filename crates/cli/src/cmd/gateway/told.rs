@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cardan_gateway::fleet::{Event, What};
+use cardan_gateway::fleet::{Event, Fleet, What};
 use cardan_gateway::front::Front;
 use cardan_gateway::merge::Collision;
 use cardan_gateway::reload::{Following, Turn};
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-fn turned(turn: &Turn, log: Log) {
+pub(in crate::cmd) fn turned(turn: &Turn, log: Log) {
     let level = match turn {
         Turn::Taken(_) => Level::Info,
         Turn::Refused(_) => Level::Warn,
@@ -75,7 +75,15 @@ fn turned(turn: &Turn, log: Log) {
 }
 
 fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>, log: Log) {
-    let row = front.fleet().upstream(&event.server).map(|upstream| Row::of(&upstream));
+    told_of(front.fleet(), event, log);
+    if matches!(event.what, What::Changed(_) | What::Added | What::Removed) {
+        collisions(front, told, log);
+    }
+}
+
+/// Tells what happened to a server.
+pub(in crate::cmd) fn told_of(fleet: &Fleet, event: &Event, log: Log) {
+    let row = fleet.upstream(&event.server).map(|upstream| Row::of(&upstream));
     // Ways to a state are many; what counts is whether it works, and why not.
     let level = match &event.what {
         What::Condition(transition) => match transition.to {
@@ -88,9 +96,6 @@ fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>, log: Log) {
         _ => Level::Info,
     };
     log.say(level, "upstream", Some(&event.server), &line(event, row.as_ref()));
-    if matches!(event.what, What::Changed(_) | What::Added | What::Removed) {
-        collisions(front, told, log);
-    }
 }
 
 fn collisions(front: &Front, told: &Mutex<Vec<String>>, log: Log) {

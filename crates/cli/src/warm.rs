@@ -1,0 +1,163 @@
+//! Whether a command goes through the daemon, and what it has there: a session with a server that runs already.
+
+use std::io;
+
+use cardan_client::{CallError, Client, Connector};
+use cardan_config::Search;
+use cardan_gateway::relay::Explain;
+use cardan_proto::era::{Era, Revision, Revisions};
+use cardan_proto::finding::Strictness;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::event::Cause;
+use cardan_transport::socket::SocketLink;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::args::Options;
+use crate::cmd::config::variable;
+use crate::daemon::dial::ask;
+use crate::daemon::place::Place;
+use crate::daemon::talk::{Known, Say, Want};
+use crate::failure::Failure;
+use crate::named::Named;
+use crate::output::tell;
+
+/// The variable that says whether commands go through the daemon.
+const VARIABLE: &str = "CARDAN_DAEMON";
+
+/// Does a command go through the daemon?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// The command line says so.
+    Said,
+    /// It is usual here.
+    Usual,
+    /// No.
+    No,
+}
+
+impl Wish {
+    /// The command line goes before the variable, and that before the configuration.
+    pub(crate) fn of(options: &Options, configured: Option<bool>) -> Self {
+        let usual = |on: bool| if on { Self::Usual } else { Self::No };
+        match (options.daemon, options.no_daemon) {
+            (true, _) => Self::Said,
+            (false, true) => Self::No,
+            (false, false) => match variable(VARIABLE) {
+                Some(said) => usual(!matches!(said.as_str(), "" | "0" | "false" | "no" | "off")),
+                None => usual(configured.unwrap_or(false)),
+            },
+        }
+    }
+
+    /// Tells whoever asked for the daemon why it is not used.
+    fn cold(self, why: &str) {
+        if self == Self::Said {
+            tell(&format!("not through the daemon: {why}"));
+        }
+    }
+}
+
+/// A session that goes through the daemon.
+pub(crate) struct Warm {
+    place: Place,
+    search: Search,
+    known: Known,
+    /// By what failures are known that the daemon tells.
+    token: String,
+}
+
+impl Warm {
+    /// Opens a session with a server through the daemon; nothing: the way without it is to be taken.
+    pub(crate) async fn open(
+        named: &Named,
+        connector: &Connector,
+        limits: &Limits,
+        options: &Options,
+    ) -> Result<Option<(Client, Self)>, Failure> {
+        let wish = Wish::of(options, named.daemon());
+        if wish == Wish::No {
+            return Ok(None);
+        }
+        if let Some(why) = aside(options) {
+            wish.cold(why);
+            return Ok(None);
+        }
+        let limits = named.bounded(limits, options);
+        match timeout(limits.open_timeout, Self::begin(named, connector, &limits)).await {
+            Err(_) => Err(Failure::of_cause(Cause::OpenTimeout)),
+            Ok(Ok(opened)) => Ok(Some(opened)),
+            Ok(Err(why)) => {
+                if let Some(why) = why {
+                    wish.cold(&why);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// An error says why it goes the other way, where that is not told by going there.
+    async fn begin(
+        named: &Named,
+        connector: &Connector,
+        limits: &Limits,
+    ) -> Result<(Client, Self), Option<String>> {
+        let place = Place::of(named.search()).map_err(|failure| Some(failure.message().to_owned()))?;
+        let known = named.known();
+        let asked = ask(&Want::Serve(known.clone()), &place, named.search()).await;
+        let (stream, said) = asked.map_err(|error| Some(unreached(&error)))?;
+        let (revision, token) = match said {
+            Say::Ready { revision, token } => (revision, token),
+            Say::Cold { why } => return Err(why),
+            _ => return Err(Some("it does not answer what was asked".to_owned())),
+        };
+        let revision = Revision::parse(&revision).ok_or_else(|| Some("it is of another make".to_owned()))?;
+        let era = match revision.era() {
+            Era::Legacy => EraChoice::Legacy,
+            Era::Modern => EraChoice::Modern,
+        };
+        let connector =
+            connector.clone().limits(limits.clone()).era(era).revisions(Revisions::only(revision));
+        let opened = connector.connect_link(SocketLink::unix(stream, limits)).await;
+        let client = opened.map_err(|error| Some(error.to_string()))?;
+        Ok((client, Self { place, search: named.search().clone(), known, token }))
+    }
+
+    /// Asks the server itself whether it lives: the session ends at the daemon.
+    pub(crate) async fn ping(&self) -> Result<(), Failure> {
+        let lost = |error: io::Error| Failure::of_cause(Cause::Io(unreached(&error).into()));
+        match ask(&Want::Ping(self.known.clone()), &self.place, &self.search).await.map_err(lost)?.1 {
+            Say::Alive => Ok(()),
+            Say::Failed { failure } => {
+                let told = Failure::unpack(&failure);
+                Err(told.unwrap_or_else(|| Failure::of_cause(Cause::ClosedByPeer)))
+            }
+            _ => Err(Failure::of_cause(Cause::ClosedByPeer)),
+        }
+    }
+
+    /// What the daemon knows of a call that brought no reply; nothing: it is the server's own word.
+    pub(crate) fn failure(&self, error: &CallError) -> Option<Failure> {
+        let CallError::Fault(fault) = error else { return None };
+        let data: Value = serde_json::from_slice(fault.data.as_deref()?).ok()?;
+        let told = &data[Explain::MEMBER];
+        (told["token"] == self.token).then(|| Failure::unpack(told))?
+    }
+}
+
+/// What is asked for concerns the session with the server itself, which the daemon has.
+fn aside(options: &Options) -> Option<&'static str> {
+    match () {
+        () if options.era() != EraChoice::Auto => Some("--era is about the session with the server"),
+        () if options.strictness() != Strictness::Standard => {
+            Some("--strict and --lenient are about the session with the server")
+        }
+        () if options.verbose => Some("--verbose shows what the server's own process says"),
+        () => None,
+    }
+}
+
+fn unreached(error: &io::Error) -> String {
+    format!("it cannot be reached: {error}")
+}
