@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 
 /// Makes a value of a failure, which clients find in the data of the fault. It must hold no secrets of the server.
 #[derive(Clone)]
-pub struct Explain(Arc<dyn Fn(CallError, &Redactor) -> Value + Send + Sync>);
+pub struct Explain(Arc<Function>);
+
+type Function = dyn Fn(CallError, &Redactor) -> Value + Send + Sync;
 
 impl Explain {
     /// Where it stands in the data of a fault.
