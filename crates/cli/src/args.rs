@@ -14,6 +14,7 @@ use cardan_proto::session::event::LogLevel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::complete::CompleteArgs;
+use crate::cmd::completions::CompletionsArgs;
 use crate::cmd::config::args::ConfigArgs;
 use crate::cmd::daemon::args::DaemonArgs;
 use crate::cmd::key::KeyArgs;
@@ -100,6 +101,8 @@ pub(crate) enum Command {
     Key(KeyArgs),
     /// Keep configured servers running, so that commands find them there
     Daemon(DaemonArgs),
+    /// Print what a shell needs to complete these commands
+    Completions(CompletionsArgs),
     /// Write a manual page for each command
     #[command(hide = true)]
     Manual(ManualArgs),
@@ -121,7 +124,8 @@ impl Command {
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
             Self::Daemon(args) => return args.form(),
-            Self::Demo(_)
+            Self::Completions(_)
+            | Self::Demo(_)
             | Self::Pin(_)
             | Self::Key(_)
             | Self::Serve(_)

@@ -21,6 +21,7 @@ mod log;
 mod named;
 mod output;
 mod schema;
+mod tab;
 mod talk;
 mod target;
 mod telemetry;
@@ -39,6 +40,9 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    if let Some(exit) = tab::answer(std::env::args_os().skip(1).map_while(|word| word.into_string().ok())) {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -86,6 +90,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Manual(args) => cmd::manual::run(&args),
         Command::Pin(args) => cmd::pin::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
+        Command::Completions(args) => cmd::completions::run(&args),
         Command::Daemon(args) => cmd::daemon::run(args).await,
     }
 }

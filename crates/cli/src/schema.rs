@@ -73,6 +73,46 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// The members that it names, those that it needs first.
+    pub(crate) fn names(&self) -> Vec<&'a str> {
+        let root = self.resolve(self.root);
+        let needed: Vec<&str> = required(root).collect();
+        let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let mut names: Vec<&str> = names.map(String::as_str).collect();
+        names.sort_by_key(|name| !needed.contains(name));
+        names
+    }
+
+    /// What it says of a member.
+    pub(crate) fn about(&self, name: &str) -> Option<&'a str> {
+        let member = self.resolve(self.root).get("properties")?.get(name)?;
+        let said = member.get("description").or_else(|| self.resolve(member).get("description"))?;
+        said.as_str()
+    }
+
+    /// The values that it lists for a member, or for what a member is a list of.
+    pub(crate) fn values(&self, name: &str) -> Vec<String> {
+        let Some(member) = self.member(name) else { return Vec::new() };
+        let member = match member.get("items").filter(|_| self.is_list(name)) {
+            Some(items) => self.resolve(items),
+            None => member,
+        };
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if let Some(values) = member.get("enum").and_then(Value::as_array) {
+            return values.iter().map(word).collect();
+        }
+        if let Some(value) = member.get("const") {
+            return vec![word(value)];
+        }
+        if let Some(words) = self.choices(member) {
+            return words.into_iter().map(str::to_owned).collect();
+        }
+        match self.types(member).contains(&"boolean") {
+            true => vec!["true".to_owned(), "false".to_owned()],
+            false => Vec::new(),
+        }
+    }
+
     pub(crate) fn is_list(&self, name: &str) -> bool {
         self.member(name).is_some_and(|member| self.types(member).contains(&"array"))
     }

@@ -12,11 +12,12 @@ use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::Cause;
 use cardan_transport::socket::SocketLink;
 use serde_json::Value;
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::args::Options;
 use crate::cmd::config::variable;
-use crate::daemon::dial::ask;
+use crate::daemon::dial::{ask, ask_running};
 use crate::daemon::place::Place;
 use crate::daemon::talk::{Known, Say, Want};
 use crate::failure::Failure;
@@ -112,15 +113,7 @@ impl Warm {
             Say::Cold { why } => return Err(why),
             _ => return Err(Some("it does not answer what was asked".to_owned())),
         };
-        let revision = Revision::parse(&revision).ok_or_else(|| Some("it is of another make".to_owned()))?;
-        let era = match revision.era() {
-            Era::Legacy => EraChoice::Legacy,
-            Era::Modern => EraChoice::Modern,
-        };
-        let connector =
-            connector.clone().limits(limits.clone()).era(era).revisions(Revisions::only(revision));
-        let opened = connector.connect_link(SocketLink::unix(stream, limits)).await;
-        let client = opened.map_err(|error| Some(error.to_string()))?;
+        let client = session(stream, &revision, connector.clone(), limits).await.map_err(Some)?;
         Ok((client, Self { place, search: named.search().clone(), known, token }))
     }
 
@@ -144,6 +137,32 @@ impl Warm {
         let told = &data[Explain::MEMBER];
         (told["token"] == self.token).then(|| Failure::unpack(told))?
     }
+}
+
+/// A session with a server that a daemon has running; nothing where there is none, and nothing is started for it.
+pub(crate) async fn peek(named: &Named) -> Option<Client> {
+    let place = Place::of(named.search()).ok()?;
+    let (stream, said) = ask_running(&Want::Peek(named.known()), &place).await.ok()??;
+    let Say::Ready { revision, .. } = said else { return None };
+    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION"));
+    session(stream, &revision, connector, &Limits::DEFAULT).await.ok()
+}
+
+/// Opens a session in the revision that the server speaks, so that it is as with the server itself.
+async fn session(
+    stream: UnixStream,
+    revision: &str,
+    connector: Connector,
+    limits: &Limits,
+) -> Result<Client, String> {
+    let revision = Revision::parse(revision).ok_or("it is of another make")?;
+    let era = match revision.era() {
+        Era::Legacy => EraChoice::Legacy,
+        Era::Modern => EraChoice::Modern,
+    };
+    let connector = connector.limits(limits.clone()).era(era).revisions(Revisions::only(revision));
+    let opened = connector.connect_link(SocketLink::unix(stream, limits)).await;
+    opened.map_err(|error| error.to_string())
 }
 
 /// What is asked for concerns the session with the server itself, which the daemon has.

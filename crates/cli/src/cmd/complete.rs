@@ -46,7 +46,8 @@ pub(crate) async fn run(args: CompleteArgs) -> Result<(), Failure> {
     connection.finish(outcome).await
 }
 
-fn params(of: String, mut words: Vec<String>) -> Result<CompleteParams, Failure> {
+/// What is asked for, from the prompt or template and the pairs behind it.
+pub(crate) fn params(of: String, mut words: Vec<String>) -> Result<CompleteParams, Failure> {
     let pair = first(&mut words, "the argument")?;
     let Some((name, typed)) = pair.split_once('=') else {
         return Err(Failure::usage(format!("`{pair}` does not say what is typed so far"))

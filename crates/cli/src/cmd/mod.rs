@@ -3,6 +3,7 @@
 pub(crate) mod bridge;
 pub(crate) mod call;
 pub(crate) mod complete;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo;

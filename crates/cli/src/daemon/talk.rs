@@ -15,6 +15,8 @@ use tokio::net::UnixStream;
 pub(crate) enum Want {
     /// To speak with a server.
     Serve(Known),
+    /// The same, if it runs already.
+    Peek(Known),
     /// To know whether a server lives.
     Ping(Known),
     /// To know how everything stands.

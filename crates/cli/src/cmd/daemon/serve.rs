@@ -199,8 +199,10 @@ impl Daemon {
         if stream.peer_cred()?.uid() != user() {
             return Ok(());
         }
-        match timeout(PROMPT, hear(&stream)).await?? {
-            Want::Serve(known) => match self.open(&known).await {
+        let want = timeout(PROMPT, hear(&stream)).await??;
+        match want {
+            Want::Peek(known) if !self.runs(&known) => say(&stream, &Say::Cold { why: None }).await,
+            Want::Serve(known) | Want::Peek(known) => match self.open(&known).await {
                 Ok(open) => {
                     let revision = open.revision().date().to_owned();
                     say(&stream, &Say::Ready { revision, token: self.token.clone() }).await?;
@@ -251,6 +253,10 @@ impl Daemon {
     fn upstream(&self, known: &Known) -> Option<Arc<Upstream>> {
         let upstream = self.warm.fleet().upstream(&known.server)?;
         (upstream.identity() == known.identity).then_some(upstream)
+    }
+
+    fn runs(&self, known: &Known) -> bool {
+        self.upstream(known).is_some_and(|upstream| upstream.status().health.is_up())
     }
 
     /// The files may say something else by now.

@@ -1,0 +1,60 @@
+//! What is configured, and what servers told when they last ran.
+
+use std::path::PathBuf;
+
+use cardan_config::Config;
+use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::catalog::{Catalog, Entry, Kind};
+use cardan_gateway::configured::here;
+use serde_json::Value;
+
+use super::Offer;
+use super::walk::Walk;
+use crate::cmd::config::{search, variable};
+
+/// The file that the command line names, if it does.
+pub(super) fn file(walk: &Walk<'_>) -> Option<PathBuf> {
+    walk.value("config").map(PathBuf::from)
+}
+
+/// The configured servers.
+pub(super) fn servers(walk: &Walk<'_>) -> Vec<Offer> {
+    let Ok(search) = search(file(walk)) else { return Vec::new() };
+    let config = Config::load(&search);
+    config.servers.iter().map(|server| Offer::word(&server.name, server.way.kind())).collect()
+}
+
+/// What a server offered when it last ran. Its values are put in without running anything.
+pub(super) fn catalog(walk: &Walk<'_>, name: &str) -> Option<Catalog> {
+    let search = search(file(walk)).ok()?;
+    let config = Config::load(&search);
+    let server = config.server(name).ok()?;
+    let resolved = here(&config, &search, |surroundings| server.resolve(surroundings)).ok()?;
+    let digest = resolved.fingerprint(server.digest()).to_string();
+    Some(CatalogCache::of_user(variable)?.load(&digest)?.catalog)
+}
+
+/// One entry of a list, by what it is called.
+pub(super) fn entry<'a>(catalog: &'a Catalog, kind: Kind, key: &str) -> Option<&'a Entry> {
+    catalog.list(kind).entries.iter().find(|entry| entry.key() == key)
+}
+
+/// All entries of a list.
+pub(super) fn entries(catalog: &Catalog, kind: Kind) -> Vec<Offer> {
+    catalog.list(kind).entries.iter().map(|entry| Offer::word(entry.key(), &about(entry))).collect()
+}
+
+/// Templates of addresses, as far as they are the same for all.
+pub(super) fn stems(catalog: &Catalog) -> Vec<Offer> {
+    let stem = |entry: &Entry| {
+        let stem = entry.key().split('{').next().unwrap_or_default();
+        Offer::open(stem, &about(entry))
+    };
+    catalog.templates.entries.iter().map(stem).filter(|offer| !offer.value.is_empty()).collect()
+}
+
+fn about(entry: &Entry) -> String {
+    let said = entry.raw().value();
+    let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text("description").or_else(|| text("title")).unwrap_or_default().to_owned()
+}
