@@ -25,6 +25,8 @@ use crate::cmd::ping::PingArgs;
 use crate::cmd::raw::RawArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::log::Log;
+use crate::look::Tagging;
+use crate::look::args::{ContentArgs, LookArgs};
 use crate::output::Form;
 use crate::telemetry::Telemetry;
 
@@ -32,6 +34,8 @@ use crate::telemetry::Telemetry;
 #[derive(Debug, Parser)]
 #[command(name = "cardan", version, long_version = VERSION.as_str(), after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -109,8 +113,23 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether stdout tells everything.
+    pub(crate) fn tagging(&self) -> Tagging {
+        let lines = match self {
+            Self::Call(args) => &args.content.lines,
+            Self::Read(args) => &args.content.lines,
+            Self::Prompt(args) => &args.content.lines,
+            Self::Listen(args) => &args.lines,
+            _ => return Tagging::Result,
+        };
+        if lines.jsonl { Tagging::Lines } else { Tagging::Result }
+    }
+
     /// How the outcome is told.
     pub(crate) fn form(&self) -> Form {
+        if self.tagging() == Tagging::Lines {
+            return Form::Json;
+        }
         let options = match self {
             Self::Call(args) => &args.options,
             Self::List(args) => &args.options,
@@ -172,6 +191,8 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) no_check: bool,
     #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
     pub(crate) options: Options,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -213,6 +234,8 @@ pub(crate) struct ReadArgs {
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    #[command(flatten)]
     pub(crate) options: Options,
     #[command(flatten)]
     pub(crate) server: Server,
@@ -231,6 +254,8 @@ pub(crate) struct PromptArgs {
     /// The prompt and its arguments; first the server, unless a command follows `--`
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     #[command(flatten)]
     pub(crate) options: Options,
     #[command(flatten)]
@@ -405,6 +430,9 @@ pub(crate) struct Options {
     /// Print the message that would be sent instead of sending it; the session is opened, and schemas are looked up
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// Log notes to ask for: debug, info, notice, warning, error, critical, alert or emergency
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     pub(crate) log_level: Option<LogLevel>,

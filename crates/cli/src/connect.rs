@@ -26,10 +26,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::named::Named;
 use crate::output::{print_json, tell};
+use crate::progress::{self, during};
 use crate::target::Target;
 use crate::trace::Trace;
 use crate::warm::Warm;
-use crate::watch::{Loudness, Watch, progress_line};
+use crate::watch::{Loudness, Watch};
 
 /// A session, and everything that is told about it.
 pub(crate) struct Connection {
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     rehearsal: Option<Trace>,
     /// How long it took until calls could flow.
     pub(crate) opened_in: Duration,
+    /// How long any one call may take.
+    deadline: Option<Duration>,
 }
 
 /// After Ctrl-C: how long the server may take to leave. A second Ctrl-C ends the wait.
@@ -50,6 +53,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How often a server may want visits before it takes one call.
 const MAX_VISITS: usize = 3;
+
+/// What a person is told while a call runs that says nothing itself.
+const WAITING: &str = "waiting for the answer";
 
 impl Connection {
     /// Starts or dials the server and opens a session.
@@ -65,10 +71,16 @@ impl Connection {
             connector = connector.tap(trace.tap());
         }
         let start = Instant::now();
-        let opened = tokio::select! {
-            opened = reach(door, &connector, &watch, &limits, options) => opened,
-            () = interrupts.first() => Err(interrupted()),
+        if options.quiet {
+            progress::silence();
+        }
+        let opening = async {
+            tokio::select! {
+                opened = reach(door, &connector, &watch, &limits, options) => opened,
+                () = interrupts.first() => Err(interrupted()),
+            }
         };
+        let opened = during("opening a session", Some(limits.open_timeout), opening).await;
         let (client, warm) = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
         if let Some(server) = client.server().implementation {
@@ -81,7 +93,8 @@ impl Connection {
             (Era::Legacy, None) => {}
         }
         let rehearsal = trace.filter(|_| options.dry_run);
-        Ok(Self { client, warm, watch, person, interrupts, rehearsal, opened_in })
+        let deadline = Some(limits.call_total_timeout).filter(|limit| !limit.is_zero());
+        Ok(Self { client, warm, watch, person, interrupts, rehearsal, opened_in, deadline })
     }
 
     /// The client, for what needs no progress.
@@ -106,7 +119,7 @@ impl Connection {
         self.hold();
         tokio::select! {
             failure = self.rehearsed() => Err(failure),
-            outcome = self.repeated(method, params) => outcome,
+            outcome = during(WAITING, self.deadline, self.repeated(method, params)) => outcome,
         }
     }
 
@@ -129,7 +142,7 @@ impl Connection {
         loop {
             tokio::select! {
                 progress = call.progress() => match progress {
-                    Some(progress) => tell(&progress_line(&progress)),
+                    Some(progress) => progress::told(&progress),
                     None => return call.await,
                 },
                 () = self.interrupts.first() => {
@@ -142,7 +155,8 @@ impl Connection {
 
     /// All entries of a list.
     pub(crate) async fn all<P: Page>(&self, list: Method) -> Result<Vec<P::Entry>, Failure> {
-        self.unless_interrupted(self.client.pages::<P>(list).all()).await
+        let pages = self.unless_interrupted(self.client.pages::<P>(list).all());
+        during(WAITING, self.deadline, pages).await
     }
 
     /// Waits for `work`, which is what the command is for; Ctrl-C drops it, and what is dropped is cancelled on the wire.

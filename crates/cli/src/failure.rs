@@ -2,11 +2,9 @@
 //! the server, and what to do next.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
-use cardan_client::{CallError, Class, ConnectError, Step, words};
+use cardan_client::{CallError, Class, ConnectError, Step};
 use cardan_proto::finding::Finding;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
@@ -19,7 +17,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
-use crate::output::{Form, clean};
+use crate::look::{Surface, Tagging, tagging};
+use crate::output::{Form, json_line};
+use crate::progress::over;
+use crate::tagged;
+
+mod told;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -262,45 +265,21 @@ impl Failure {
 
     /// Tells it on stderr, and gives the exit code.
     pub(crate) fn report(self, form: Form) -> ExitCode {
-        let text = match form {
-            _ if self.exit == Exit::Done => String::new(),
-            Form::Text => self.lines(),
-            Form::Json => format!("{}\n", self.json()),
-        };
-        // Nobody is left to hear that stderr is closed.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        if self.exit == Exit::Done {
+            return self.exit.into();
+        }
+        if tagging() == Tagging::Lines {
+            tagged::put(&tagged::line("error", &self.json()));
+        }
+        over(&match form {
+            Form::Text => self.text(Surface::stderr()),
+            Form::Json => format!(
+                "{}
+",
+                json_line(&self.json().to_string())
+            ),
+        });
         self.exit.into()
-    }
-
-    fn lines(&self) -> String {
-        let known = &self.circumstances;
-        let mut out = format!("cardan: {}: {}\n", self.exit.words(), clean(&self.message));
-        if let Some(fault) = &known.fault {
-            let _ = writeln!(out, "  code: {}", fault.code);
-            if let Some(data) = &fault.data {
-                let _ = writeln!(out, "  data: {}", clean(&String::from_utf8_lossy(data)));
-            }
-        }
-        if let Some(delivery) = known.delivery {
-            let _ = writeln!(out, "  delivery: {}", words(delivery));
-        }
-        for finding in &known.findings {
-            let _ = writeln!(out, "  finding: {}", clean(&finding.to_string()));
-        }
-        if let Some(exit) = &known.server_exit {
-            let _ = writeln!(out, "  process of the server: {}", clean(exit));
-        }
-        let tail = self.stderr_tail();
-        if !tail.is_empty() {
-            out.push_str("  stderr of the server:\n");
-        }
-        for line in tail {
-            let _ = writeln!(out, "    | {}", clean(line));
-        }
-        if let Some(next) = &self.next {
-            let _ = writeln!(out, "  next: {}", clean(next));
-        }
-        out
     }
 
     fn json(&self) -> Value {

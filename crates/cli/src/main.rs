@@ -18,14 +18,18 @@ mod function;
 mod hangup;
 mod interrupt;
 mod log;
+mod look;
 mod named;
 mod output;
+mod progress;
+mod results;
+mod save;
 mod schema;
 mod tab;
+mod tagged;
 mod talk;
 mod target;
 mod telemetry;
-mod terminal;
 mod trace;
 mod visits;
 mod warm;
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
+    look::settle(cli.look.color, cli.command.tagging());
     let mut builder = match cli.command {
         // Many clients at once.
         Command::Serve(_) | Command::Bridge(_) => tokio::runtime::Builder::new_multi_thread(),

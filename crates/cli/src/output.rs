@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use cardan_proto::finding;
-use cardan_proto::model::{Content, ResourceContents};
 
 use crate::failure::Failure;
+use crate::look::text::{self, Line};
+use crate::look::{Surface, Tagging, tagging};
+use crate::progress::over;
+use crate::tagged;
 use crate::talk::floor::{self, Kept};
 
 /// How things are told.
@@ -47,17 +50,33 @@ pub(crate) fn write(text: &str) -> Result<Reader, Failure> {
     }
 }
 
-/// Writes raw JSON to stdout as one line.
-pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
-    print(&json_line(json))
+/// Writes lines to stdout, in colours where it takes them.
+pub(crate) fn show(lines: &[Line]) -> Result<Reader, Failure> {
+    write(&text::paint(lines, Surface::stdout().paint()))
 }
 
-/// Writes one line to stderr, after the question that is being asked there. Nobody is left to hear that it is closed.
-pub(crate) fn tell(line: &str) {
-    if floor::keep(line) == Kept::Yes {
-        return;
+/// Writes a raw result in JSON to stdout as one line.
+pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
+    match tagging() {
+        Tagging::Result => print(&json_line(json)),
+        Tagging::Lines => print(&json_line(&tagged::result(json))),
     }
-    let _ = writeln!(io::stderr(), "{}", clean(line));
+}
+
+/// Writes one line to stderr, after the question that is being asked there.
+pub(crate) fn tell(line: &str) {
+    put(&format!("{}\n", clean(line)));
+}
+
+/// The same in colours, where stderr takes them.
+pub(crate) fn tell_line(line: &Line) {
+    put(&format!("{}\n", line.painted(Surface::stderr().paint())));
+}
+
+fn put(text: &str) {
+    if floor::keep(text) == Kept::No {
+        over(text);
+    }
 }
 
 /// Foreign text without anything a terminal obeys: control characters are shown as escapes, and so are
@@ -99,48 +118,6 @@ pub(crate) fn json_line(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// Content for people: text as it is, the rest in a few words.
-pub(crate) fn contents(blocks: &[Content]) -> String {
-    let blocks: Vec<String> = blocks.iter().map(content).collect();
-    blocks.join("\n")
-}
-
-/// One block for people.
-pub(crate) fn content(block: &Content) -> String {
-    match block {
-        Content::Text(text) => clean(&text.text).into_owned(),
-        Content::Image(media) => {
-            format!("[image, {}, {}]", clean(&media.mime_type), size(media.bytes().ok()))
-        }
-        Content::Audio(media) => {
-            format!("[audio, {}, {}]", clean(&media.mime_type), size(media.bytes().ok()))
-        }
-        Content::ResourceLink(link) => format!("[link to {}: {}]", clean(&link.name), clean(&link.uri)),
-        Content::Resource(embedded) => resource(&embedded.resource),
-        Content::ToolUse(tool) => format!("[use of tool {}]", clean(&tool.name)),
-        Content::ToolResult(result) => contents(&result.content),
-        Content::Other(block) => {
-            let kind = block.get("type").and_then(|kind| kind.as_str()).unwrap_or("unknown");
-            format!("[{}, a type of content we do not know; see --json]", clean(kind))
-        }
-    }
-}
-
-/// What was read, for people.
-pub(crate) fn resource(contents: &ResourceContents) -> String {
-    match contents {
-        ResourceContents::Text(text) => clean(&text.text).into_owned(),
-        ResourceContents::Blob(blob) => {
-            let kind = blob.mime_type.as_deref().unwrap_or("unknown type");
-            format!("[blob {}, {}, {}]", clean(&blob.uri), clean(kind), size(blob.bytes().ok()))
-        }
-    }
-}
-
-fn size(bytes: Option<Vec<u8>>) -> String {
-    bytes.map_or_else(|| "not valid base64".to_owned(), |bytes| format!("{} bytes", bytes.len()))
 }
 
 #[cfg(test)]

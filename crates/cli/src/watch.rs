@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cardan_proto::finding::Finding;
 use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{Event, Progress};
+use cardan_proto::session::event::{Event, LogLevel};
 use cardan_transport::stderr::Stderr;
 
 use crate::failure::Failure;
-use crate::output::tell;
+use crate::look::style::Style;
+use crate::look::text::Line;
+use crate::look::{Tagging, tagging};
+use crate::output::{tell, tell_line};
+use crate::tagged;
 
 /// What was seen so far. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -63,8 +67,11 @@ impl Watch {
 
     /// Something happened on the link.
     pub(crate) fn event(&self, event: &Event) {
+        tagged::event(event, &self.secrets);
         match event {
-            Event::Logged { params } => tell(&self.secrets.redact(&log_line(params))),
+            // Told on stdout by now.
+            _ if tagging() == Tagging::Lines && !matches!(event, Event::Found(_)) => {}
+            Event::Logged { params } => tell_line(&log_line(params, &self.secrets)),
             Event::Found(finding) => self.found(finding),
             _ => {}
         }
@@ -98,31 +105,28 @@ impl Watch {
     }
 }
 
-fn log_line(params: &[u8]) -> String {
+/// A log note, its level in a colour of its own.
+fn log_line(params: &[u8], secrets: &Redactor) -> Line {
     let Ok(note) = serde_json::from_slice::<LogParams>(params) else {
-        return format!("log: {}", String::from_utf8_lossy(params));
+        return Line::from(format!("log: {}", secrets.redact(&String::from_utf8_lossy(params))).as_str());
     };
-    let level = serde_json::to_value(note.level).unwrap_or_default();
-    let level = level.as_str().unwrap_or_default();
     let data = match note.data.read::<String>() {
         Ok(text) => text,
         Err(_) => note.data.as_str().to_owned(),
     };
-    match note.logger {
-        Some(logger) => format!("{level}: {logger}: {data}"),
-        None => format!("{level}: {data}"),
+    let mut line = Line::of(style(note.level), note.level.name()).with(Style::Plain, ": ");
+    if let Some(logger) = note.logger {
+        line.push(Style::Faint, &format!("{}: ", secrets.redact(&logger)));
     }
+    line.with(Style::Plain, &secrets.redact(&data))
 }
 
-/// How far a call is, in one line.
-pub(crate) fn progress_line(progress: &Progress) -> String {
-    let mut line = match progress.total {
-        Some(total) => format!("progress: {} of {total}", progress.progress),
-        None => format!("progress: {}", progress.progress),
-    };
-    if let Some(message) = &progress.message {
-        line.push_str(", ");
-        line.push_str(message);
+const fn style(level: LogLevel) -> Style {
+    match level {
+        LogLevel::Debug => Style::Faint,
+        LogLevel::Info => Style::Plain,
+        LogLevel::Notice => Style::Required,
+        LogLevel::Warning => Style::Warning,
+        LogLevel::Error | LogLevel::Critical | LogLevel::Alert | LogLevel::Emergency => Style::Bad,
     }
-    line
 }

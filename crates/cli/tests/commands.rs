@@ -42,8 +42,8 @@ fn progress_and_log_notes_go_to_stderr() {
 
 #[test]
 fn content_of_every_kind_is_told() {
-    demo(&["call", "picture"]).exits(0).prints("[image, image/png, 98 bytes]\n");
-    demo(&["call", "sound"]).exits(0).prints("[audio, audio/wav, 844 bytes]\n");
+    demo(&["call", "picture"]).exits(0).prints("[image, image/png, 98 bytes; save it with --output]\n");
+    demo(&["call", "sound"]).exits(0).prints("[audio, audio/wav, 844 bytes; save it with --output]\n");
     demo(&["call", "link"]).exits(0).prints("[link to clock: demo://clock]\n");
     demo(&["call", "embed"]).exits(0).prints("This is page 1.\n");
     assert_eq!(demo(&["call", "big", "bytes=100000"]).exits(0).stdout.len(), 100_001);

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use common::pty::{CTRL_C, Pty};
 use common::{CARDAN, Fifo, Ran, Scratch, Serving, finish, has_python, peer, signal};
 use serde_json::Value;
 
@@ -268,54 +269,26 @@ fn changes_are_lines_where_there_is_no_terminal() {
     finish(child).exits(0);
 }
 
-/// A terminal of 60 columns around a command, until it has shown a text; then Ctrl-C. Prints the exit code, a newline,
-/// and all that was shown.
-const TERMINAL: &str = r#"
-import fcntl, os, pty, signal, struct, sys, termios
-until, command = sys.argv[1].encode(), sys.argv[2:]
-pid, screen = pty.fork()
-if pid == 0:
-    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    os.execvp(command[0], command)
-seen, told = b"", False
-while True:
-    try:
-        more = os.read(screen, 65536)
-    except OSError:
-        more = b""
-    if not more:
-        break
-    seen += more
-    if until in seen and not told:
-        told = True
-        os.kill(pid, signal.SIGINT)
-print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-sys.stdout.flush()
-sys.stdout.buffer.write(seen)
-"#;
-
+/// It is drawn anew in its place, and what explains a server fits below it.
 #[test]
 fn a_terminal_shows_one_table_that_fits() {
-    if !has_python() {
-        return;
-    }
     let world = World::new("terminal");
     world.put(&(demo("fine") + &shell("dead", "echo this is a long story that does not fit >&2; exit 3")));
-    let mut command = world.command("python3");
-    command.args(["-c", TERMINAL, "ready", CARDAN, "servers", "--watch"]);
-    let ran = finish(command.spawn().unwrap()).exits(0);
-    let (code, shown) = ran.stdout.split_once('\n').unwrap();
-    assert_eq!(code, "0", "{shown}");
-    let draws: Vec<&str> = shown.split("\u{1b}[3A\r\u{1b}[J").collect();
-    assert!(draws.len() > 1, "it is drawn anew in its place: {shown:?}");
-    for draw in draws {
-        let lines: Vec<&str> = draw.trim_end_matches("^C").lines().collect();
-        assert_eq!(lines.len(), 3, "{draw:?}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 60), "{draw:?}");
+    let config = world.home.join("project/cardan.toml");
+    let mut pty = Pty::new(60).env("HOME", world.home.to_str().unwrap());
+    for name in ["XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
+        pty = pty.env(name, world.home.to_str().unwrap());
     }
+    let mut seat = pty.start(&["servers", "--watch", "--config", config.to_str().unwrap()]);
+    seat.sees("ready").sees("exit status: 3").types(CTRL_C);
+    let shown = seat.end().exits(0);
+    let left = shown.left();
+    assert_eq!(left.matches("SERVER").count(), 1, "{left}");
+    assert!(left.contains("exit status: 3") && left.contains("ready"), "{left}");
+    assert!(left.lines().all(|line| line.chars().count() <= 60), "{left}");
 }
 
-/// The same around a command whose terminal is closed as soon as it has shown a text.
+/// A command whose terminal is closed as soon as it has shown a text.
 const CLOSED: &str = r#"
 import os, pty, sys
 until, command = sys.argv[1].encode(), sys.argv[2:]

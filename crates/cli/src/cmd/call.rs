@@ -12,19 +12,19 @@ use crate::arguments::{Arguments, unknown};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{self, Form};
+use crate::results::Results;
 use crate::schema::Shape;
 use crate::talk;
 use crate::target::Target;
 
 pub(crate) async fn run(args: CallArgs) -> Result<(), Failure> {
-    let CallArgs { words, args, no_check, options, server } = args;
+    let CallArgs { words, args, no_check, content, options, server } = args;
     let (target, mut words) = Target::split(words, server)?;
     let tool = first(&mut words, "the tool's name")?;
     let (tool, arguments) = Arguments::of_call(&tool, &words, args.as_deref())?;
     let check = if no_check { Check::No } else { Check::Yes };
     let connection = Connection::open(&target, &options).await?;
-    let outcome = call(&connection, &tool, arguments, check, options.form()).await;
+    let outcome = call(&connection, &tool, arguments, check, &Results::new(options.form(), &content)).await;
     connection.finish(outcome).await
 }
 
@@ -40,19 +40,16 @@ async fn call(
     name: &str,
     arguments: Arguments,
     check: Check,
-    form: Form,
+    results: &Results,
 ) -> Result<(), Failure> {
     let arguments = fit(connection, name, arguments, check).await?;
     let object = Raw::of(&arguments).map_err(|error| Failure::usage(error.to_string()))?;
     let object = RawObject::try_from(object).map_err(|flaw| Failure::usage(flaw.to_string()))?;
     let params = encode(&CallToolParams::new(name, Some(object)))?;
     let raw = connection.call(Method::ToolsCall, Some(params)).await?;
+    results.raw(&raw)?;
     let result: CallToolResult = decode(&raw)?;
-    match (form, &result.structured_content) {
-        (Form::Json, _) => output::print_json(raw.as_str())?,
-        (Form::Text, Some(data)) if result.content.is_empty() => output::print_json(data.as_str())?,
-        (Form::Text, _) => output::print(&output::contents(&result.content))?,
-    }
+    results.called(&result)?;
     if let Some(class) = Class::of_result(&result) {
         let failure = Failure::of_tool(class, format!("tool {name} failed; it says why on stdout"));
         return Err(failure.next("correct the arguments, or see the server's log"));

@@ -10,7 +10,10 @@ use super::none_left;
 use crate::args::InfoArgs;
 use crate::connect::Connection;
 use crate::failure::Failure;
-use crate::output::{self, Form, clean};
+use crate::look::Surface;
+use crate::look::style::Style;
+use crate::look::text::{Line, paragraphs};
+use crate::output::{self, Form};
 use crate::target::Target;
 
 pub(crate) async fn run(args: InfoArgs) -> Result<(), Failure> {
@@ -40,7 +43,7 @@ async fn info(connection: &Connection, form: Form) -> Result<(), Failure> {
     };
     match form {
         Form::Json => output::print_json(&info.json().to_string()),
-        Form::Text => output::print(&info.lines()),
+        Form::Text => output::show(&info.lines(Surface::stdout().columns())).map(drop),
     }
 }
 
@@ -64,7 +67,7 @@ impl Info {
         })
     }
 
-    fn lines(&self) -> String {
+    fn lines(&self, columns: Option<usize>) -> Vec<Line> {
         let name = match &self.server.implementation {
             Some(server) => format!("{} {}", server.name, server.version),
             None => "not named".to_owned(),
@@ -85,9 +88,27 @@ impl Info {
         if let Some(text) = &self.server.instructions {
             rows.push(("instructions", text.clone()));
         }
-        let lines = rows.into_iter().map(|(name, value)| format!("{name:13} {}", clean(&value)));
-        lines.collect::<Vec<_>>().join("\n")
+        rows.into_iter().flat_map(|(name, value)| row(name, &value, columns)).collect()
     }
+}
+
+/// Where values stand.
+const INDENT: usize = 14;
+
+/// A value beside its name, in as many lines as it has or takes.
+fn row(name: &str, value: &str, columns: Option<usize>) -> Vec<Line> {
+    // Elsewhere than at a terminal the lines of a value stay as they are.
+    let indent = if columns.is_some() { INDENT } else { 0 };
+    let room = columns.map(|columns| columns.saturating_sub(indent));
+    let mut lines = paragraphs(Style::Plain, value, room, 0).into_iter();
+    let mut first = Line::of(Style::Faint, name).padded(INDENT);
+    first.append(lines.next().unwrap_or_default());
+    let rest = lines.map(|line| {
+        let mut indented = Line::from(" ".repeat(indent).as_str());
+        indented.append(line);
+        indented
+    });
+    std::iter::once(first).chain(rest).collect()
 }
 
 /// Milliseconds, to the microsecond.

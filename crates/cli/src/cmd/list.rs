@@ -4,16 +4,17 @@ use cardan_client::Page;
 use cardan_proto::method::Method;
 use cardan_proto::model::{Cursor, Raw};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::none_left;
 use crate::args::ListArgs;
 use crate::arguments::unknown;
 use crate::connect::Connection;
 use crate::failure::Failure;
-use crate::output::{self, Form, clean};
-use crate::schema::Shape;
+use crate::look::Surface;
+use crate::output::{self, Form};
 use crate::target::Target;
+
+mod entry;
 
 pub(crate) async fn run(args: ListArgs) -> Result<(), Failure> {
     let ListArgs { words, options, server } = args;
@@ -22,8 +23,17 @@ pub(crate) async fn run(args: ListArgs) -> Result<(), Failure> {
     let kind = kind.as_deref().map(Kind::parse).transpose()?;
     none_left(&words)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = list(&connection, kind, options.form()).await;
+    let detail = if options.verbose { Detail::Full } else { Detail::Short };
+    let outcome = list(&connection, kind, detail, options.form()).await;
     connection.finish(outcome).await
+}
+
+/// How much of a description is shown at a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Its beginning.
+    Short,
+    Full,
 }
 
 /// What is listed.
@@ -94,7 +104,12 @@ impl Page for RawPage {
     }
 }
 
-async fn list(connection: &Connection, kind: Option<Kind>, form: Form) -> Result<(), Failure> {
+async fn list(
+    connection: &Connection,
+    kind: Option<Kind>,
+    detail: Detail,
+    form: Form,
+) -> Result<(), Failure> {
     let offered = connection.client().server().capabilities;
     let kinds: Vec<Kind> = match kind {
         Some(kind) => vec![kind],
@@ -113,7 +128,7 @@ async fn list(connection: &Connection, kind: Option<Kind>, form: Form) -> Result
     }
     match form {
         Form::Json => output::print_json(&json(&lists)),
-        Form::Text => output::print(&text(&lists)),
+        Form::Text => output::show(&entry::lines(&lists, detail, Surface::stdout().columns())).map(drop),
     }
 }
 
@@ -123,59 +138,4 @@ fn json(lists: &[(Kind, Vec<Raw>)]) -> String {
         format!("\"{}\":[{}]", kind.member(), entries.join(","))
     });
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
-}
-
-/// One line per entry: a heading only where there is more than one list.
-fn text(lists: &[(Kind, Vec<Raw>)]) -> String {
-    let mut out = String::new();
-    for (kind, entries) in lists {
-        let lines: Vec<(String, String)> = entries.iter().map(|entry| line(*kind, &entry.value())).collect();
-        let width =
-            lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default().min(MAX_WIDTH);
-        let indent = if lists.len() > 1 { "  " } else { "" };
-        if lists.len() > 1 {
-            out.push_str(kind.name());
-            out.push('\n');
-        }
-        for (name, about) in lines {
-            let text = format!("{indent}{name:width$}  {about}");
-            out.push_str(text.trim_end());
-            out.push('\n');
-        }
-    }
-    out
-}
-
-/// Longer names push their description aside instead of everyone's.
-const MAX_WIDTH: usize = 48;
-
-fn line(kind: Kind, entry: &Value) -> (String, String) {
-    let member = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-    let name = match kind {
-        Kind::Tools => {
-            let signature = entry.get("inputSchema").map(|schema| Shape::of(schema).signature());
-            format!("{} {}", member("name"), signature.unwrap_or_default())
-        }
-        Kind::Prompts => {
-            let arguments = entry.get("arguments").and_then(Value::as_array).into_iter().flatten();
-            let words = arguments.filter_map(|argument| {
-                let name = argument.get("name")?.as_str()?;
-                let is_required = argument.get("required").and_then(Value::as_bool) == Some(true);
-                Some(if is_required { format!("{name}=<text>") } else { format!("[{name}=<text>]") })
-            });
-            format!("{} {}", member("name"), words.collect::<Vec<_>>().join(" "))
-        }
-        Kind::Resources => member("uri").to_owned(),
-        Kind::Templates => member("uriTemplate").to_owned(),
-    };
-    let about = match member("description") {
-        "" => member("title"),
-        description => description,
-    };
-    (one_line(name.trim_end()), one_line(about))
-}
-
-/// The first line of foreign text.
-fn one_line(text: &str) -> String {
-    clean(text.trim().lines().next().unwrap_or_default()).into_owned()
 }

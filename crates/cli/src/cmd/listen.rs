@@ -9,7 +9,10 @@ use crate::args::{Options, Server};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::look::args::LinesArgs;
+use crate::look::{Tagging, tagging};
 use crate::output::{self, Form, Reader, clean, json_line, tell};
+use crate::tagged;
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -30,13 +33,15 @@ pub(crate) struct ListenArgs {
     #[arg(value_name = "WORD")]
     words: Vec<String>,
     #[command(flatten)]
+    pub(crate) lines: LinesArgs,
+    #[command(flatten)]
     pub(crate) options: Options,
     #[command(flatten)]
     server: Server,
 }
 
 pub(crate) async fn run(args: ListenArgs) -> Result<(), Failure> {
-    let ListenArgs { words, options, server } = args;
+    let ListenArgs { words, lines: _, options, server } = args;
     let options = options.direct();
     let (target, words) = Target::split(words, server)?;
     let wanted = interest(&words)?;
@@ -119,6 +124,13 @@ fn line(change: &Change, form: Form) -> String {
         Change::Task { id, .. } => ("task", Some(id)),
     };
     match (form, uri) {
+        _ if tagging() == Tagging::Lines => {
+            let mut members = json!({ "changed": what });
+            if let Some(uri) = uri {
+                members["uri"] = json!(uri);
+            }
+            json_line(&tagged::line("change", &members)).into_owned()
+        }
         (Form::Json, Some(uri)) => {
             json_line(&json!({ "changed": what, "uri": uri }).to_string()).into_owned()
         }

@@ -9,17 +9,17 @@ use crate::arguments::{Arguments, unknown};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{self, Form, clean};
+use crate::results::Results;
 use crate::talk;
 use crate::target::Target;
 
 pub(crate) async fn run(args: PromptArgs) -> Result<(), Failure> {
-    let PromptArgs { words, options, server } = args;
+    let PromptArgs { words, content, options, server } = args;
     let (target, mut words) = Target::split(words, server)?;
     let name = first(&mut words, "the prompt's name")?;
     let arguments = Arguments::parse(&words, None)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = prompt(&connection, name, arguments, options.form()).await;
+    let outcome = prompt(&connection, name, arguments, &Results::new(options.form(), &content)).await;
     connection.finish(outcome).await
 }
 
@@ -27,7 +27,7 @@ async fn prompt(
     connection: &Connection,
     name: String,
     arguments: Arguments,
-    form: Form,
+    results: &Results,
 ) -> Result<(), Failure> {
     let pages = connection.client().pages::<ListPromptsResult>(Method::PromptsList);
     let prompts = connection.looked_up(pages.all()).await?;
@@ -37,10 +37,8 @@ async fn prompt(
     };
     let params = fill(connection, prompt, arguments).await?;
     let raw = connection.call(Method::PromptsGet, Some(encode(&params)?)).await?;
-    match form {
-        Form::Json => output::print_json(raw.as_str()),
-        Form::Text => output::print(&messages(&decode(&raw)?)),
-    }
+    results.raw(&raw)?;
+    results.filled(&decode::<GetPromptResult>(&raw)?)
 }
 
 async fn fill(
@@ -63,12 +61,4 @@ async fn fill(
     }
     let arguments = (!arguments.is_empty()).then_some(arguments);
     Ok(GetPromptParams { name: prompt.name.clone(), arguments, ..GetPromptParams::default() })
-}
-
-fn messages(result: &GetPromptResult) -> String {
-    let lines = result
-        .messages
-        .iter()
-        .map(|message| format!("{}: {}", clean(message.role.as_str()), output::content(&message.content)));
-    lines.collect::<Vec<_>>().join("\n")
 }

@@ -9,7 +9,8 @@ use crate::args::{Options, Server};
 use crate::arguments::json_object;
 use crate::connect::Connection;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Form};
+use crate::results::show_json;
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -47,7 +48,10 @@ pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
     none_left(&words)?;
     let connection = Connection::open(&target, &options).await?;
     let outcome = match connection.call(method, params.map(Bytes::from)).await {
-        Ok(raw) => output::print_json(raw.as_str()),
+        Ok(raw) => match options.form() {
+            Form::Json => output::print_json(raw.as_str()),
+            Form::Text => show_json(raw.as_str()),
+        },
         Err(failure) => Err(failure),
     };
     connection.finish(outcome).await

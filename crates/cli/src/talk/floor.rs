@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::progress::{Hold, hold, over};
+
 /// What waits for the end of the question; nothing: nobody is asked.
 static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 
@@ -17,13 +19,16 @@ const MAX_LINES: usize = 500;
 
 /// The floor, as long as it is held. What waited is told at its end.
 #[derive(Debug)]
-pub(super) struct Floor(());
+pub(super) struct Floor {
+    /// Progress waits too.
+    _hold: Hold,
+}
 
 impl Floor {
     /// Only one question is put at a time: the console sees to that.
     pub(super) fn take() -> Self {
         *waiting() = Some(Waiting::default());
-        Self(())
+        Self { _hold: hold() }
     }
 }
 
@@ -31,10 +36,10 @@ impl Drop for Floor {
     fn drop(&mut self) {
         let Some(Waiting { lines, dropped }) = waiting().take() else { return };
         for line in lines {
-            crate::output::tell(&line);
+            over(&line);
         }
         if dropped > 0 {
-            crate::output::tell(&format!("{dropped} more lines came meanwhile and are not shown"));
+            over(&format!("{dropped} more lines came meanwhile and are not shown\n"));
         }
     }
 }

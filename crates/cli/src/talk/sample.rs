@@ -9,7 +9,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use super::console::{Reply, Talk};
-use crate::output::{contents, tell};
+use crate::output::tell;
+use crate::results::quoted;
 
 /// More than any model answers; a command that runs wild is stopped here.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -27,7 +28,7 @@ pub(crate) async fn by_person(
     }
     for message in &params.messages {
         talk.say(&format!("  {}:", message.role.as_str()));
-        talk.quote(&contents(message.content.blocks()));
+        talk.quote(&quoted(message.content.blocks()));
     }
     if let Some(tools) = params.tools.as_deref().filter(|tools| !tools.is_empty()) {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();

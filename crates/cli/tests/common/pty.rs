@@ -117,7 +117,7 @@ impl Pty {
             let (seen, ours) = (Arc::clone(&seen), ours.try_clone().unwrap());
             move || seen.fill(ours)
         });
-        Seat { child, ours, seen, from: 0, reading }
+        Seat { child, ours, seen, from: 0, reading: Some(reading) }
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct Seat {
     seen: Arc<Seen>,
     /// Up to here it was waited for.
     from: usize,
-    reading: JoinHandle<()>,
+    reading: Option<JoinHandle<()>>,
 }
 
 /// Ctrl-C, as the terminal sends it.
@@ -184,8 +184,7 @@ impl Seat {
                 return self;
             }
             let left = end.saturating_duration_since(Instant::now());
-            let shown = String::from_utf8_lossy(new).into_owned();
-            assert!(!left.is_zero() && !seen.1, "{text:?} is not shown: {shown:?}");
+            assert!(!left.is_zero() && !seen.1, "{text:?} is not shown: {:?}", end_of(new));
             seen = told.more.wait_timeout(seen, left).unwrap().0;
         }
     }
@@ -216,16 +215,30 @@ impl Seat {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 signal_pid(self.child.id(), "KILL");
-                panic!("still running after {DEADLINE:?}: {:?}", String::from_utf8_lossy(&seen.0));
+                panic!("still running after {DEADLINE:?}: {:?}", end_of(&seen.0));
             }
             seen = self.seen.more.wait_timeout(seen, left).unwrap().0;
         }
         drop(seen);
-        self.reading.join().unwrap();
+        self.reading.take().unwrap().join().unwrap();
         let code = self.child.wait().unwrap().code();
         let bytes = std::mem::take(&mut self.seen.bytes.lock().unwrap().0);
         Shown { code, bytes }
     }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.reading.is_some() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The end of what was shown, for whoever has to find out why.
+fn end_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(2000)..]).into_owned()
 }
 
 fn resize(ours: &File, columns: u16) {
@@ -244,7 +257,7 @@ impl Shown {
     /// The exit code is this one.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}", self.written());
+        assert_eq!(self.code, Some(code), "{}", end_of(self.written().as_bytes()));
         self
     }
 

@@ -7,7 +7,11 @@ use cardan_config::{Config, File, Search, json, show};
 use super::args::ListArgs;
 use super::{files_from, short, tell_problems};
 use crate::failure::Failure;
-use crate::output::{self, clean};
+use crate::look::Surface;
+use crate::look::style::Style;
+use crate::look::table::{self, Fit};
+use crate::look::text::Line;
+use crate::output;
 
 pub(super) fn run(args: &ListArgs, search: &Search) -> Result<(), Failure> {
     let config = match &args.from {
@@ -17,7 +21,7 @@ pub(super) fn run(args: &ListArgs, search: &Search) -> Result<(), Failure> {
     if args.json {
         output::print_json(&json::line(&table(&config)))?;
     } else {
-        output::print(&text(&config, search, args.from.as_deref()))?;
+        output::show(&lines(&config, search, args.from.as_deref()))?;
     }
     tell_problems(&config)
 }
@@ -46,37 +50,30 @@ fn table(config: &Config) -> Node {
     ]))
 }
 
-fn text(config: &Config, search: &Search, from: Option<&str>) -> String {
-    let rows: Vec<[String; 4]> = config
+fn lines(config: &Config, search: &Search, from: Option<&str>) -> Vec<Line> {
+    let rows: Vec<[Line; 4]> = config
         .servers
         .iter()
         .map(|server| {
             let kind = match server.origin.standing {
-                _ if !server.enabled => "off",
-                Standing::Ours | Standing::Trusted => server.way.kind(),
-                Standing::Unseen | Standing::Exposed => "untrusted",
+                _ if !server.enabled => Line::of(Style::Faint, "off"),
+                Standing::Ours | Standing::Trusted => Line::from(server.way.kind()),
+                Standing::Unseen | Standing::Exposed => Line::of(Style::Warning, "untrusted"),
             };
             let project = server.origin.project.as_ref();
             let project = project.map_or_else(String::new, |project| format!(" (for {})", project.display()));
             let place = format!("{}:{}{project}", short(&server.origin.file, search), server.origin.line);
-            [server.name.clone(), kind.to_owned(), show::summary(server), place]
+            let (name, what) =
+                (Line::of(Style::Name, &server.name), Line::from(show::summary(server).as_str()));
+            [name, kind, what, Line::of(Style::Faint, &place)]
         })
         .collect();
     if let (Some(from), true) = (from, rows.is_empty()) {
-        return format!("{from} has no server here");
+        return vec![Line::from(format!("{from} has no server here").as_str())];
     }
     if rows.is_empty() {
-        return "no server is configured; add one with `cardan config add`, or see `cardan config import`"
-            .to_owned();
+        let none = "no server is configured; add one with `cardan config add`, or see `cardan config import`";
+        return vec![Line::from(none)];
     }
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default().min(MAX_WIDTH)
-    };
-    let (name, kind, what) = (width(0), width(1), width(2));
-    let line =
-        |row: &[String; 4]| format!("{:name$}  {:kind$}  {:what$}  {}", row[0], row[1], row[2], row[3]);
-    clean(&rows.iter().map(line).collect::<Vec<_>>().join("\n")).into_owned()
+    table::lines(&rows, Fit { columns: Surface::stdout().columns(), spare: &[] })
 }
-
-/// Longer cells push theirs aside instead of everyone's.
-const MAX_WIDTH: usize = 48;

@@ -15,8 +15,11 @@ use super::servers;
 use crate::failure::Failure;
 use crate::hangup::{Hangup, Hangups};
 use crate::interrupt::Interrupts;
-use crate::output::{Form, Reader, clean, json_line, write};
-use crate::terminal::Terminal;
+use crate::look::Surface;
+use crate::look::style::Style;
+use crate::look::table::Frame;
+use crate::look::text::Line;
+use crate::output::{Form, Reader, clean, json_line, show, write};
 
 /// How often a drawn table shows how long things have been so. The state itself is told, never asked for.
 const TICK: Duration = Duration::from_secs(1);
@@ -63,8 +66,8 @@ pub(super) async fn watch(
 
 /// How changes are shown.
 enum Screen {
-    /// Drawn anew: how many lines there are, and what was last said of the configuration.
-    Drawn { lines: usize, note: Option<String> },
+    /// Drawn anew, with what was last said of the configuration.
+    Drawn { frame: Frame, note: Option<String> },
     /// Line by line.
     Lines,
     /// The same for programs.
@@ -73,10 +76,10 @@ enum Screen {
 
 impl Screen {
     fn new(form: Form) -> Self {
-        match (form, Terminal::of_stdout()) {
+        match (form, Surface::stdout().can_redraw()) {
             (Form::Json, _) => Self::Json,
-            (Form::Text, Some(_)) => Self::Drawn { lines: 0, note: None },
-            (Form::Text, None) => Self::Lines,
+            (Form::Text, true) => Self::Drawn { frame: Frame::default(), note: None },
+            (Form::Text, false) => Self::Lines,
         }
     }
 
@@ -88,7 +91,7 @@ impl Screen {
     fn begin(&mut self, fleet: &Fleet) -> Result<Reader, Failure> {
         match self {
             Self::Drawn { .. } => self.draw(fleet),
-            Self::Lines => write(&table(&Row::all(fleet), None).join("\n")),
+            Self::Lines => show(&table(&Row::all(fleet), None)),
             Self::Json => {
                 let mut all = servers(&Row::all(fleet));
                 all["event"] = json!("servers");
@@ -120,19 +123,11 @@ impl Screen {
 
     /// Draws the table in the place of the last one.
     fn draw(&mut self, fleet: &Fleet) -> Result<Reader, Failure> {
-        let Self::Drawn { lines, note } = self else { return Ok(Reader::There) };
-        // It may have been resized, or be gone.
-        let Some(terminal) = Terminal::of_stdout() else { return Ok(Reader::Gone) };
-        let mut text = table(&Row::all(fleet), Some(&terminal));
-        text.extend(note.as_ref().map(|note| terminal.cut(note)));
-        let height = terminal.lines().saturating_sub(1).max(1);
-        if text.len() > height {
-            text.truncate(height - 1);
-            text.push(terminal.cut("(more servers than lines)"));
-        }
-        let up = if *lines == 0 { String::new() } else { format!("\x1b[{lines}A\r\x1b[J") };
-        *lines = text.len();
-        write(&format!("{up}{}", text.join("\n")))
+        let Self::Drawn { frame, note } = self else { return Ok(Reader::There) };
+        let stdout = Surface::stdout();
+        let mut lines = table(&Row::all(fleet), stdout.columns());
+        lines.extend(note.as_ref().map(|note| Line::of(Style::Warning, note)));
+        write(&frame.draw(lines, stdout))
     }
 }
 

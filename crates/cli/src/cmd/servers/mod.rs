@@ -29,8 +29,8 @@ use crate::failure::Failure;
 use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
 use crate::log::Log;
+use crate::look::Surface;
 use crate::output::{self, Form, clean, tell};
-use crate::terminal::Terminal;
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let interrupts = Interrupts::watch()?;
@@ -159,7 +159,7 @@ fn show(fleet: &Fleet, form: Form) -> Result<(), Failure> {
     let rows = Row::all(fleet);
     match form {
         Form::Json => output::print_json(&servers(&rows).to_string())?,
-        Form::Text => output::print(&table(&rows, Terminal::of_stdout().as_ref()).join("\n"))?,
+        Form::Text => output::show(&table(&rows, Surface::stdout().columns())).map(drop)?,
     }
     let down: Vec<&str> = rows.iter().filter(|row| !row.is_fine()).map(Row::name).collect();
     let next = "see how one is configured with `cardan config explain NAME`, or wait longer with --wait";

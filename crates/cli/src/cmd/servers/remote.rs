@@ -13,8 +13,9 @@ use crate::access::Access;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
-use crate::output::{Form, Reader, clean, json_line, print, print_json, write};
-use crate::terminal::Terminal;
+use crate::look::Surface;
+use crate::look::table::Frame;
+use crate::output::{Form, Reader, clean, json_line, print_json, show, write};
 
 /// Where a token is looked for.
 const KEY: &str = "CARDAN_KEY";
@@ -33,7 +34,7 @@ pub(super) async fn run(at: &str, args: &ServersArgs, interrupts: &Interrupts) -
     }
     match args.form() {
         Form::Json => print_json(&said.to_string())?,
-        Form::Text => print(&health_table(servers(&said), Terminal::of_stdout().as_ref()).join("\n"))?,
+        Form::Text => show(&health_table(servers(&said), Surface::stdout().columns())).map(drop)?,
     }
     let fine = |server: &&Value| server["up"] == true || server["state"] == "asleep";
     let down: Vec<_> = servers(&said).iter().filter(|server| !fine(server)).map(name).collect();
@@ -112,15 +113,15 @@ async fn watch(
 ) -> Result<(), Failure> {
     let mut clock = interval(TICK);
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut shown, mut lines) = (Value::Null, 0);
+    let (mut shown, mut frame) = (Value::Null, Frame::default());
     loop {
-        let terminal = Terminal::of_stdout().filter(|_| form == Form::Text);
+        let stdout = Surface::stdout();
         let news = gist(&said) != shown;
-        let reader = match (&terminal, form) {
-            (Some(terminal), _) => draw(&said, terminal, &mut lines)?,
-            (None, Form::Json) if news => write(&json_line(&said.to_string()))?,
-            (None, Form::Text) if news => write(&health_table(servers(&said), None).join("\n"))?,
-            (None, _) => Reader::There,
+        let reader = match (stdout.can_redraw(), form) {
+            (true, Form::Text) => write(&frame.draw(health_table(servers(&said), stdout.columns()), stdout))?,
+            (_, Form::Json) if news => write(&json_line(&said.to_string()))?,
+            (false, Form::Text) if news => show(&health_table(servers(&said), stdout.columns()))?,
+            (_, Form::Json) | (false, Form::Text) => Reader::There,
         };
         shown = gist(&said);
         if reader == Reader::Gone {
@@ -135,17 +136,4 @@ async fn watch(
             () = interrupts.first() => return Ok(()),
         };
     }
-}
-
-/// Draws the table in the place of the last one.
-fn draw(said: &Value, terminal: &Terminal, lines: &mut usize) -> Result<Reader, Failure> {
-    let mut text = health_table(servers(said), Some(terminal));
-    let height = terminal.lines().saturating_sub(1).max(1);
-    if text.len() > height {
-        text.truncate(height - 1);
-        text.push(terminal.cut("(more servers than lines)"));
-    }
-    let up = if *lines == 0 { String::new() } else { format!("\x1b[{lines}A\r\x1b[J") };
-    *lines = text.len();
-    write(&format!("{up}{}", text.join("\n")))
 }

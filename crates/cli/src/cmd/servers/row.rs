@@ -7,8 +7,9 @@ use cardan_gateway::fleet::{Fleet, Health, Known, Status, Upstream};
 use cardan_proto::era::Era;
 use serde_json::{Value, json};
 
-use crate::output::clean;
-use crate::terminal::{Terminal, align};
+use crate::look::style::Style;
+use crate::look::table::{self, Fit};
+use crate::look::text::Line;
 
 /// How one server stands, and what it shows.
 pub(crate) struct Row {
@@ -106,7 +107,7 @@ fn told(cause: &str, up: bool, restarts: u64) -> Option<String> {
 }
 
 /// What [`Row::health`] says, as cells of the table. It may come from elsewhere, so nothing in it is obeyed.
-fn cells(health: &Value) -> [String; 9] {
+fn cells(health: &Value) -> [Line; 9] {
     let text = |name: &str| health[name].as_str();
     let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
     let up = health["up"] == true;
@@ -115,33 +116,48 @@ fn cells(health: &Value) -> [String; 9] {
         (Some(word), Some(age)) => Some(format!("{word} {} ago", span(Duration::from_millis(age)))),
         (word, _) => word.map(str::to_owned),
     };
+    let protocol = text("era").zip(text("revision")).map(|(era, revision)| format!("{era} {revision}"));
     let cells = [
-        or_none(text("name").map(str::to_owned)),
-        or_none(text("transport").map(str::to_owned)),
-        or_none(text("era").zip(text("revision")).map(|(era, revision)| format!("{era} {revision}"))),
-        or_none(text("state").map(str::to_owned)),
-        span(Duration::from_millis(health["since_ms"].as_u64().unwrap_or_default())),
-        restarts.to_string(),
-        or_none(health["tools"].as_u64().map(|count| count.to_string())),
-        or_none(catalog),
-        text("cause").and_then(|cause| told(cause, up, restarts)).unwrap_or_default(),
+        (Style::Name, or_none(text("name").map(str::to_owned))),
+        (Style::Plain, or_none(text("transport").map(str::to_owned))),
+        (Style::Plain, or_none(protocol)),
+        (state(up, text("state")), or_none(text("state").map(str::to_owned))),
+        (Style::Plain, span(Duration::from_millis(health["since_ms"].as_u64().unwrap_or_default()))),
+        (if restarts > 0 { Style::Warning } else { Style::Plain }, restarts.to_string()),
+        (Style::Plain, or_none(health["tools"].as_u64().map(|count| count.to_string()))),
+        (Style::Faint, or_none(catalog)),
+        (Style::Plain, text("cause").and_then(|cause| told(cause, up, restarts)).unwrap_or_default()),
     ];
-    cells.map(|cell| clean(&cell).replace(['\n', '\t'], " "))
+    cells.map(|(style, cell)| Line::of(style, &cell))
+}
+
+/// Whether someone has to look at it.
+fn state(up: bool, word: Option<&str>) -> Style {
+    match (up, word) {
+        (_, Some("degraded")) => Style::Warning,
+        (true, _) => Style::Good,
+        (false, Some("asleep" | "waiting" | "starting")) => Style::Faint,
+        (false, _) => Style::Bad,
+    }
 }
 
 const HEAD: [&str; 9] =
     ["SERVER", "TRANSPORT", "PROTOCOL", "STATE", "FOR", "RESTARTS", "TOOLS", "CATALOG", "CAUSE"];
 
-/// All of them as lines that fit the terminal.
-pub(super) fn table(rows: &[Row], terminal: Option<&Terminal>) -> Vec<String> {
+/// What can be done without where there is little room, first of all: catalog, restarts, protocol, how long, transport.
+const SPARE: [usize; 5] = [7, 5, 2, 4, 1];
+
+/// All of them as lines that fit.
+pub(super) fn table(rows: &[Row], columns: Option<usize>) -> Vec<Line> {
     let rows: Vec<_> = rows.iter().map(Row::health).collect();
-    health_table(&rows, terminal)
+    health_table(&rows, columns)
 }
 
 /// The same for what [`Row::health`] says, here or elsewhere.
-pub(super) fn health_table(rows: &[Value], terminal: Option<&Terminal>) -> Vec<String> {
-    let cells: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
-    align(&cells, terminal.map(Terminal::columns))
+pub(super) fn health_table(rows: &[Value], columns: Option<usize>) -> Vec<Line> {
+    let head = HEAD.map(|name| Line::of(Style::Faint, name));
+    let cells: Vec<_> = std::iter::once(head).chain(rows.iter().map(cells)).collect();
+    table::lines(&cells, Fit { columns, spare: &SPARE })
 }
 
 fn era(era: Era) -> &'static str {

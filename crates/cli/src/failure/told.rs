@@ -1,0 +1,116 @@
+//! A failure for people: what, then what is known of it, a line each, and what to do last.
+
+use cardan_client::words;
+
+use super::{Failure, data_of};
+use crate::look::Surface;
+use crate::look::json;
+use crate::look::style::Style;
+use crate::look::text::{Line, paint, paragraphs};
+
+/// How far what is known is indented.
+const INDENT: usize = 2;
+
+/// More of an error's data would bury the rest; all of it is in the form for programs.
+const MAX_DATA_LINES: usize = 20;
+
+impl Failure {
+    /// As it is told on stderr.
+    pub(super) fn text(&self, stderr: Surface) -> String {
+        paint(&self.lines(stderr.columns()), stderr.paint())
+    }
+
+    fn lines(&self, columns: Option<usize>) -> Vec<Line> {
+        let known = &self.circumstances;
+        let mut page = Page { columns, out: Vec::new() };
+        let head = Line::of(Style::Faint, "cardan: ").with(Style::Bad, self.exit.words());
+        page.head(head.with(Style::Plain, ": "), &self.message);
+        if let Some(stage) = known.stage {
+            page.row("class", Style::Plain, &format!("{}, stage {}", self.class.name(), stage.name()));
+        }
+        if let Some(fault) = &known.fault {
+            page.row("code", Style::Number, &fault.code.to_string());
+            if let Some(data) = &fault.data {
+                page.data(&String::from_utf8_lossy(data), data_of(fault).is_null());
+            }
+        }
+        if let Some(delivery) = known.delivery {
+            page.row("delivery", Style::Warning, words(delivery));
+        }
+        for finding in &known.findings {
+            page.row("finding", Style::Plain, &finding.to_string());
+        }
+        if let Some(exit) = &known.server_exit {
+            page.row("process of the server", Style::Plain, exit);
+        }
+        let tail = self.stderr_tail();
+        if !tail.is_empty() {
+            page.row("stderr of the server", Style::Plain, "");
+        }
+        for line in tail {
+            page.out.push(Line::of(Style::Faint, "    | ").with(Style::Plain, line));
+        }
+        if let Some(next) = &self.next {
+            page.row("next", Style::Good, next);
+        }
+        page.out
+    }
+}
+
+struct Page {
+    columns: Option<usize>,
+    out: Vec<Line>,
+}
+
+impl Page {
+    /// What happened. Whatever a server says in several lines cannot pass for lines of ours.
+    fn head(&mut self, mut head: Line, message: &str) {
+        let mut lines = message.trim_end().lines();
+        head.push(Style::Strong, lines.next().unwrap_or_default());
+        self.put(head);
+        for line in lines {
+            self.out.extend(paragraphs(Style::Strong, line, self.columns, 2 * INDENT));
+        }
+    }
+
+    fn row(&mut self, name: &str, style: Style, value: &str) {
+        let mut lines = value.trim_end().lines();
+        let mut first = Line::from(" ".repeat(INDENT).as_str()).with(Style::Faint, name);
+        first.push(Style::Faint, ":");
+        if let Some(line) = lines.next() {
+            first.push(Style::Plain, " ");
+            first.push(style, line);
+        }
+        self.put(first);
+        for line in lines {
+            self.out.extend(paragraphs(style, line, self.columns, 2 * INDENT));
+        }
+    }
+
+    /// One line where it fits, else a member a line.
+    fn data(&mut self, text: &str, is_text: bool) {
+        let short = self.columns.is_none_or(|columns| text.len() + "  data: ".len() <= columns);
+        if short || is_text {
+            return self.row("data", Style::Plain, text);
+        }
+        self.row("data", Style::Plain, "");
+        let lines = json::lines(text);
+        let left = lines.len().saturating_sub(MAX_DATA_LINES);
+        for line in lines.into_iter().take(MAX_DATA_LINES) {
+            let mut indented = Line::from(" ".repeat(2 * INDENT).as_str());
+            indented.append(line);
+            self.put(indented);
+        }
+        if left > 0 {
+            let more = format!("({left} lines more; see --json)");
+            self.put(Line::from(" ".repeat(2 * INDENT).as_str()).with(Style::Faint, &more));
+        }
+    }
+
+    fn put(&mut self, line: Line) {
+        match self.columns {
+            Some(columns) => self.out.extend(line.wrapped(columns, 2 * INDENT)),
+            None => self.out.push(line),
+        }
+    }
+}

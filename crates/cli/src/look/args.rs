@@ -1,0 +1,60 @@
+//! The options that say how things look.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// For every command.
+#[derive(Debug, Args)]
+pub(crate) struct LookArgs {
+    /// When to use colours; auto minds NO_COLOR, CLICOLOR_FORCE and TERM
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
+    pub(crate) color: When,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// For commands whose result has content.
+#[derive(Debug, Args)]
+pub(crate) struct ContentArgs {
+    /// Save images, sounds and blobs: into this directory, or as this file where there is only one
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) output: Option<PathBuf>,
+    /// Let --output replace files that are there
+    #[arg(long, requires = "output")]
+    pub(crate) overwrite: bool,
+    /// When to draw images on a terminal that can
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub(crate) images: Images,
+    /// Show all text as Markdown, whether it says that it is or not
+    #[arg(long, conflicts_with = "raw_text")]
+    pub(crate) markdown: bool,
+    /// Show text as it is, without rendering Markdown or JSON
+    #[arg(long)]
+    pub(crate) raw_text: bool,
+    #[command(flatten)]
+    pub(crate) lines: LinesArgs,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Images {
+    /// Where the terminal says that it can
+    #[default]
+    Auto,
+    Never,
+}
+
+/// For commands during which things happen.
+#[derive(Debug, Args)]
+pub(crate) struct LinesArgs {
+    /// Print progress, log notes, findings and the result as they come, a tagged line of JSON each
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) jsonl: bool,
+}

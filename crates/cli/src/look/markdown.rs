@@ -1,0 +1,351 @@
+//! Markdown for people at a terminal: headings, lists, code, tables, and links with their addresses.
+
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::style::{Paint, Style};
+use super::table::{self, Fit};
+use super::text::Line;
+use crate::output::clean;
+
+/// Longer texts are shown as they are.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Does this text use Markdown so plainly that it must be meant? Two different signs are enough; one is not, for a
+/// hash begins comments too.
+pub(crate) fn is_markdown(text: &str) -> bool {
+    if text.len() > MAX_BYTES || text.starts_with("#!") {
+        return false;
+    }
+    let heading = |line: &str| {
+        let title = line.trim_start_matches('#');
+        (1..=6).contains(&(line.len() - title.len())) && title.starts_with(' ')
+    };
+    let ruled = |line: &str| line.contains("---") && line.contains('|') && !line.contains(is_prose);
+    let bold = |line: &str| {
+        let inner = line.split_once("**").and_then(|(_, rest)| rest.split_once("**"));
+        inner.is_some_and(|(word, _)| !word.is_empty() && !word.starts_with(' ') && !word.ends_with(' '))
+    };
+    let signs: [&dyn Fn(&str) -> bool; 5] =
+        [&heading, &|line| line.starts_with("```"), &ruled, &bold, &|line| line.contains("](http")];
+    signs.iter().filter(|sign| text.lines().any(sign)).count() >= 2
+}
+
+fn is_prose(c: char) -> bool {
+    !matches!(c, '|' | '-' | ':' | ' ')
+}
+
+/// Markdown as lines that fit.
+pub(crate) fn lines(text: &str, columns: usize, paint: Paint) -> Vec<Line> {
+    // Before it is read: what is obeyed would be in the way of the marks around it.
+    let text = clean(text);
+    if text.len() > MAX_BYTES {
+        return text.lines().map(Line::from).collect();
+    }
+    let mut page = Page::new(columns, paint);
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    for event in Parser::new_ext(&text, options) {
+        page.event(event);
+    }
+    page.flush();
+    page.out
+}
+
+/// A page that is being filled.
+struct Page {
+    columns: usize,
+    paint: Paint,
+    out: Vec<Line>,
+    /// The block that is being read.
+    line: Line,
+    styles: Vec<Style>,
+    /// What stands before every line, from the outside in.
+    margin: Vec<Margin>,
+    /// The numbers of the lists around us; nothing: bullets.
+    lists: Vec<Option<u64>>,
+    /// Where the links around us lead, and their text so far.
+    links: Vec<(String, String)>,
+    table: Vec<Vec<Line>>,
+    code: bool,
+}
+
+enum Margin {
+    Quote,
+    /// The mark stands before the first line only.
+    Item {
+        mark: String,
+        used: bool,
+    },
+}
+
+impl Page {
+    fn new(columns: usize, paint: Paint) -> Self {
+        let (line, out, styles, margin) = (Line::default(), Vec::new(), Vec::new(), Vec::new());
+        let (lists, links, table) = (Vec::new(), Vec::new(), Vec::new());
+        Self { columns, paint, out, line, styles, margin, lists, links, table, code: false }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) if self.code => self.verbatim(&text),
+            Event::Text(text) | Event::InlineHtml(text) | Event::Html(text) => self.text(&text),
+            Event::Code(text) if self.paint == Paint::Plain => self.text(&format!("`{text}`")),
+            Event::Code(text) => self.line.push(Style::Code, &text),
+            Event::SoftBreak => self.text(" "),
+            Event::HardBreak => self.flush(),
+            Event::Rule => {
+                self.gap();
+                self.line.push(Style::Faint, &"─".repeat(self.columns.min(40)));
+                self.flush();
+            }
+            Event::TaskListMarker(done) => self.text(if done { "[x] " } else { "[ ] " }),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock => self.gap(),
+            Tag::Heading { level, .. } => self.heading(level),
+            Tag::BlockQuote(_) => {
+                self.gap();
+                self.margin.push(Margin::Quote);
+            }
+            Tag::CodeBlock(kind) => {
+                self.flush();
+                self.gap();
+                self.code = true;
+                if let (CodeBlockKind::Fenced(name), Paint::Plain) = (kind, self.paint) {
+                    self.line.push(Style::Faint, &format!("```{name}"));
+                    self.flush();
+                }
+            }
+            Tag::List(first) => {
+                self.flush();
+                if self.lists.is_empty() {
+                    self.gap();
+                }
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                let mark = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        let mark = format!("{number}. ");
+                        *number = number.saturating_add(1);
+                        mark
+                    }
+                    _ => "• ".to_owned(),
+                };
+                self.margin.push(Margin::Item { mark, used: false });
+            }
+            Tag::TableHead | Tag::TableRow => self.table.push(Vec::new()),
+            Tag::Table(_) => self.gap(),
+            Tag::Emphasis => self.styles.push(Style::Emphasis),
+            Tag::Strong => self.styles.push(Style::Strong),
+            Tag::Strikethrough => self.styles.push(Style::Struck),
+            Tag::Link { dest_url, .. } => {
+                self.styles.push(Style::Link);
+                self.links.push((dest_url.into_string(), String::new()));
+            }
+            Tag::Image { dest_url, .. } => {
+                self.text("image: ");
+                self.styles.push(Style::Emphasis);
+                self.links.push((dest_url.into_string(), String::new()));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.flush(),
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.styles.pop();
+            }
+            TagEnd::CodeBlock => {
+                self.code = false;
+                if self.paint == Paint::Plain {
+                    self.line.push(Style::Faint, "```");
+                    self.flush();
+                }
+            }
+            TagEnd::Item => {
+                self.flush();
+                self.margin.pop();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.margin.pop();
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.line);
+                if let Some(row) = self.table.last_mut() {
+                    row.push(cell);
+                }
+            }
+            TagEnd::Table => self.tabulate(),
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+                self.styles.pop();
+            }
+            TagEnd::Link | TagEnd::Image => {
+                self.styles.pop();
+                if let Some((address, text)) = self.links.pop()
+                    && address != text
+                {
+                    self.line.push(Style::Faint, &format!(" ({address})"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn heading(&mut self, level: HeadingLevel) {
+        self.gap();
+        if self.paint == Paint::Plain {
+            self.line.push(Style::Plain, &format!("{} ", "#".repeat(level as usize)));
+        }
+        self.styles.push(if level <= HeadingLevel::H2 { Style::Heading } else { Style::Strong });
+    }
+
+    fn text(&mut self, text: &str) {
+        let style = self.styles.last().copied().unwrap_or_default();
+        for (_, told) in &mut self.links {
+            told.push_str(text);
+        }
+        self.line.push(style, text);
+    }
+
+    /// Code keeps its lines, and is never wrapped: it may be copied.
+    fn verbatim(&mut self, text: &str) {
+        for line in text.lines() {
+            let (mut first, _) = self.margins();
+            first.push(Style::Plain, "    ");
+            first.push(Style::Code, &line.replace('\t', "    "));
+            self.out.push(first);
+        }
+    }
+
+    fn tabulate(&mut self) {
+        let mut rows = std::mem::take(&mut self.table);
+        if table::width(&rows) <= self.columns {
+            for cell in rows.first_mut().into_iter().flatten() {
+                *cell = Line::of(Style::Strong, &cell.painted(Paint::Plain));
+            }
+            let fit = Fit { columns: None, spare: &[] };
+            return self.out.extend(table::lines(&rows, fit));
+        }
+        // Too wide for a table: each row with the names of its cells.
+        let Some((head, rows)) = rows.split_first() else { return };
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 {
+                self.out.push(Line::default());
+            }
+            for (name, cell) in head.iter().zip(row) {
+                let mut line = Line::of(Style::Strong, &name.painted(Paint::Plain)).with(Style::Plain, ": ");
+                line.append(cell.clone());
+                self.out.extend(line.wrapped(self.columns, 2));
+            }
+        }
+    }
+
+    /// An empty line before a block, unless it is the first of its surroundings.
+    fn gap(&mut self) {
+        self.flush();
+        let marked = self.margin.iter().any(|margin| matches!(margin, Margin::Item { used: false, .. }));
+        if !marked && self.out.last().is_some_and(|line| !line.is_empty()) {
+            let (line, _) = self.margins();
+            self.out.push(if self.margin.iter().any(|m| matches!(m, Margin::Quote)) {
+                line
+            } else {
+                Line::default()
+            });
+        }
+    }
+
+    fn flush(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return;
+        }
+        let (mut first, rest) = self.margins();
+        let room = self.columns.saturating_sub(first.width());
+        for line in line.wrapped(room, 0) {
+            let mut whole = std::mem::replace(&mut first, rest.clone());
+            whole.append(line);
+            self.out.push(whole);
+        }
+    }
+
+    /// What stands before the next line, and before those after it.
+    fn margins(&mut self) -> (Line, Line) {
+        let (mut first, mut rest) = (Line::default(), Line::default());
+        for margin in &mut self.margin {
+            match margin {
+                Margin::Quote => {
+                    first.push(Style::Faint, "│ ");
+                    rest.push(Style::Faint, "│ ");
+                }
+                Margin::Item { mark, used } => {
+                    let space = " ".repeat(super::text::width(mark));
+                    first.push(Style::Faint, if std::mem::replace(used, true) { &space } else { mark });
+                    rest.push(Style::Plain, &space);
+                }
+            }
+        }
+        (first, rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::paint;
+    use super::*;
+
+    const PAGE: &str = "# Title *here*\n\nSome **bold** text with `code` and a [link](https://example.com/x) that goes on\nand on.\n\n\
+        - one\n- two\n  1. deep\n  2. deeper\n\n> quoted\n> twice\n\n```rust\nfn main() {}\n```\n\n\
+        | a | b |\n|---|---|\n| 日本 | x |\n| y | z |\n";
+
+    #[test]
+    fn a_page_is_laid_out() {
+        let plain = paint(&lines(PAGE, 40, Paint::Plain), Paint::Plain);
+        let laid = "# Title here\n\nSome bold text with `code` and a link\n(https://example.com/x) that goes on and\non.\n\n\
+            • one\n• two\n  1. deep\n  2. deeper\n\n│ quoted twice\n\n```rust\n    fn main() {}\n```\n\n\
+            a     b\n日本  x\ny     z\n";
+        assert_eq!(plain, laid);
+        let colored = paint(&lines(PAGE, 40, Paint::Colors), Paint::Colors);
+        assert!(colored.starts_with("\x1b[1;4mTitle \x1b[0m\x1b[3mhere\x1b[0m\n"), "{colored:?}");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_becomes_records() {
+        let text =
+            "| name | what it does |\n|---|---|\n| alpha | reads a file and more |\n| beta | writes |\n";
+        let shown = paint(&lines(text, 20, Paint::Plain), Paint::Plain);
+        assert_eq!(
+            shown,
+            "name: alpha\nwhat it does: reads\n  a file and more\n\nname: beta\nwhat it does: writes\n"
+        );
+    }
+
+    #[test]
+    fn markdown_is_known_when_it_is_plain() {
+        assert!(is_markdown(PAGE));
+        for text in
+            ["# a comment\nkey: value\n- item", "#!/bin/sh\n# x\n**a**", "a * b ** c", "plain", "[1](2)"]
+        {
+            assert!(!is_markdown(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_it_is_obeyed() {
+        let text =
+            "# \x1b[2J\n\n```\x1b]0;x\x07\n\x1b[1m\n```\n[a\x1b[0m](http://x/\x1b[2J)\n\n&#27;[31m &#x9b;1m";
+        let shown = paint(&lines(text, 40, Paint::Plain), Paint::Plain);
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    }
+}

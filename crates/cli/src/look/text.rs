@@ -1,0 +1,332 @@
+//! Lines of styled text: as wide as they look, wrapped and cut where a character ends, and with nothing in them that a
+//! terminal obeys until they are painted.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::style::{Paint, RESET, Style};
+use crate::output::clean;
+
+/// A piece of text in one style. It is clean and has no line breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Span {
+    text: String,
+    style: Style,
+}
+
+/// One line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    spans: Vec<Span>,
+}
+
+impl From<&str> for Line {
+    fn from(text: &str) -> Self {
+        Self::of(Style::Plain, text)
+    }
+}
+
+impl Line {
+    /// A line of one style.
+    pub(crate) fn of(style: Style, text: &str) -> Self {
+        Self::default().with(style, text)
+    }
+
+    /// With more text, which may be foreign.
+    pub(crate) fn with(mut self, style: Style, text: &str) -> Self {
+        self.push(style, text);
+        self
+    }
+
+    /// Adds text, which may be foreign: it is cleaned, and stays in the line.
+    pub(crate) fn push(&mut self, style: Style, text: &str) {
+        self.put(style, clean(text).replace(['\n', '\t'], " "));
+    }
+
+    fn put(&mut self, style: Style, text: String) {
+        match self.spans.last_mut() {
+            _ if text.is_empty() => {}
+            Some(last) if last.style == style => last.text.push_str(&text),
+            _ => self.spans.push(Span { text, style }),
+        }
+    }
+
+    /// Adds the pieces of another line.
+    pub(crate) fn append(&mut self, other: Self) {
+        for span in other.spans {
+            self.put(span.style, span.text);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// How many columns it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.spans.iter().map(|span| width(&span.text)).sum()
+    }
+
+    /// With spaces up to this width.
+    pub(crate) fn padded(mut self, columns: usize) -> Self {
+        let missing = columns.saturating_sub(self.width());
+        self.put(Style::Plain, " ".repeat(missing));
+        self
+    }
+
+    /// As much of it as fits; what is missing is marked.
+    pub(crate) fn cut(self, columns: usize) -> Self {
+        if self.width() <= columns {
+            return self;
+        }
+        let (mut out, mut left) = (Self::default(), columns.saturating_sub(1));
+        'spans: for span in self.spans {
+            for cluster in clusters(&span.text) {
+                let Some(rest) = left.checked_sub(width(cluster)) else { break 'spans };
+                left = rest;
+                out.put(span.style, cluster.to_owned());
+            }
+        }
+        if columns > 0 {
+            out.put(Style::Faint, "…".to_owned());
+        }
+        out
+    }
+
+    /// In as many lines as it takes, those after the first behind `hang` spaces.
+    pub(crate) fn wrapped(self, columns: usize, hang: usize) -> Vec<Self> {
+        let mut wrap = Wrap::new(columns, hang);
+        for span in &self.spans {
+            for word in words(&span.text) {
+                match word.trim_start().is_empty() {
+                    true => wrap.space(span.style, word),
+                    false => wrap.word(span.style, word),
+                }
+            }
+        }
+        wrap.end()
+    }
+
+    /// As it is written to a stream, without its line break.
+    pub(crate) fn painted(&self, paint: Paint) -> String {
+        let mut out = String::new();
+        let end = self.spans.len();
+        for (at, span) in self.spans.iter().enumerate() {
+            let text = if at + 1 == end { span.text.trim_end() } else { &span.text };
+            match (paint, span.style.sequence()) {
+                (Paint::Plain, _) | (Paint::Colors, "") => out.push_str(text),
+                (Paint::Colors, _) if text.is_empty() => {}
+                (Paint::Colors, sequence) => out.extend([sequence, text, RESET]),
+            }
+        }
+        out
+    }
+}
+
+/// Lines as they are written to a stream.
+pub(crate) fn paint(lines: &[Line], paint: Paint) -> String {
+    let mut out = String::new();
+    for line in lines {
+        out.push_str(&line.painted(paint));
+        out.push('\n');
+    }
+    out
+}
+
+/// Text of several lines, each wrapped by itself, all behind `indent` spaces.
+pub(crate) fn paragraphs(style: Style, text: &str, columns: Option<usize>, indent: usize) -> Vec<Line> {
+    let space = " ".repeat(indent);
+    let lines = text.trim_end().lines().map(|line| Line::from(space.as_str()).with(style, line.trim_end()));
+    match columns {
+        Some(columns) => lines.flat_map(|line| line.wrapped(columns, indent)).collect(),
+        None => lines.collect(),
+    }
+}
+
+/// A line that is being filled.
+struct Wrap {
+    columns: usize,
+    hang: String,
+    lines: Vec<Line>,
+    line: Line,
+    used: usize,
+    /// Is there anything on the line beside its indent?
+    begun: bool,
+    gap: Line,
+    /// What cannot be parted, as long as it may go on.
+    word: Line,
+}
+
+/// Narrower than this nothing can be read anyway.
+const NARROWEST: usize = 8;
+
+impl Wrap {
+    fn new(columns: usize, hang: usize) -> Self {
+        let columns = columns.max(NARROWEST);
+        let hang = " ".repeat(hang.min(columns / 2));
+        let (lines, line, gap, word) = (Vec::new(), Line::default(), Line::default(), Line::default());
+        Self { columns, hang, lines, line, used: 0, begun: false, gap, word }
+    }
+
+    fn space(&mut self, style: Style, text: &str) {
+        self.flush();
+        self.gap.put(style, text.to_owned());
+    }
+
+    fn word(&mut self, style: Style, text: &str) {
+        for cluster in clusters(text) {
+            // Scripts without spaces may break before any of their characters.
+            if width(cluster) > 1 {
+                self.flush();
+            }
+            self.word.put(style, cluster.to_owned());
+            if width(cluster) > 1 {
+                self.flush();
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let (gap, word) = (std::mem::take(&mut self.gap), std::mem::take(&mut self.word));
+        let (space, long) = (gap.width(), word.width());
+        if self.begun && self.used + space + long > self.columns {
+            self.turn();
+        } else {
+            self.used += space;
+            self.line.append(gap);
+        }
+        self.begun = true;
+        if self.used + long <= self.columns {
+            self.used += long;
+            return self.line.append(word);
+        }
+        for span in word.spans {
+            for cluster in clusters(&span.text) {
+                if self.used + width(cluster) > self.columns {
+                    self.turn();
+                }
+                self.used += width(cluster);
+                self.line.put(span.style, cluster.to_owned());
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        self.lines.push(std::mem::take(&mut self.line));
+        self.line.put(Style::Plain, self.hang.clone());
+        self.used = self.hang.len();
+    }
+
+    fn end(mut self) -> Vec<Line> {
+        self.flush();
+        self.lines.push(self.line);
+        self.lines
+    }
+}
+
+/// How many columns a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    clusters(text).map(UnicodeWidthStr::width).sum()
+}
+
+/// Runs of spaces and of everything else, in turn.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = rest.find(|c: char| (c == ' ') != (first == ' ')).unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(end);
+        rest = tail;
+        Some(word)
+    })
+}
+
+/// What is drawn as one: a character with all that joins it.
+fn clusters(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut chars = rest.char_indices();
+        let (_, mut last) = chars.next()?;
+        let mut flag = is_flag(last);
+        let end = chars.find(|(_, c)| {
+            let joins = is_joined(*c) || last == JOINER || (flag && is_flag(*c));
+            // Two make a flag; a third begins another.
+            flag = flag && !is_flag(*c);
+            last = *c;
+            !joins
+        });
+        let (cluster, tail) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = tail;
+        Some(cluster)
+    })
+}
+
+/// Makes one emoji of two.
+const JOINER: char = '\u{200d}';
+
+fn is_joined(c: char) -> bool {
+    c.width().is_none_or(|width| width == 0) || matches!(c, '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+fn is_flag(c: char) -> bool {
+    matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.painted(Paint::Plain)).collect()
+    }
+
+    #[test]
+    fn text_is_as_wide_as_it_looks() {
+        let rows = [
+            ("abc", 3),
+            ("日本", 4),
+            ("é", 1),
+            ("e\u{301}", 1),
+            ("👍🏽", 2),
+            ("👨\u{200d}👩\u{200d}👧", 2),
+            ("🇩🇪🇫🇷", 4),
+            ("", 0),
+        ];
+        for (text, columns) in rows {
+            assert_eq!(width(text), columns, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_cut_where_a_character_ends() {
+        let cut = |text: &str, columns| Line::from(text).cut(columns).painted(Paint::Plain);
+        assert_eq!(cut("日本語", 6), "日本語");
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("👨\u{200d}👩\u{200d}👧abc", 3), "👨\u{200d}👩\u{200d}👧…");
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn a_line_is_wrapped_at_spaces_and_hangs() {
+        let line =
+            Line::of(Style::Name, "read").with(Style::Plain, " path=<text> [head=<number>] 日本語日本語");
+        let lines = line.wrapped(20, 4);
+        assert_eq!(plain(&lines), ["read path=<text>", "    [head=<number>]", "    日本語日本語"]);
+        let long = Line::from("abcdefghijklmnop qr").wrapped(10, 2);
+        assert_eq!(plain(&long), ["abcdefghij", "  klmnop", "  qr"]);
+        assert!(lines.iter().chain(&long).all(|line| line.width() <= 20));
+    }
+
+    #[test]
+    fn colours_end_where_they_should_and_foreign_ones_never_begin() {
+        let line = Line::of(Style::Bad, "no\x1b[32m\nluck").with(Style::Plain, " ").with(Style::Faint, "x ");
+        assert_eq!(line.painted(Paint::Colors), "\x1b[31mno\\u{1b}[32m luck\x1b[0m \x1b[2mx\x1b[0m");
+        assert_eq!(line.painted(Paint::Plain), "no\\u{1b}[32m luck x");
+    }
+}

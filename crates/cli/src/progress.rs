@@ -1,0 +1,330 @@
+//! How far a call is, on stderr: one line that is drawn anew in its place at a terminal, lines elsewhere.
+//!
+//! There is one stderr, so there is one state of it. Whatever else goes to stderr goes through [`over`], which takes the line
+//! away first; the line comes back by itself.
+
+use std::io::{self, Write as _};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cardan_proto::session::event::Progress;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::look::style::Style;
+use crate::look::text::Line;
+use crate::look::{Surface, Tagging, tagging};
+
+static STATUS: Mutex<Status> =
+    Mutex::new(Status { runs: None, drawn: false, held: 0, loudness: Loudness::Shown });
+
+/// What stderr shows of what runs.
+#[derive(Debug)]
+struct Status {
+    runs: Option<Run>,
+    /// Is there a line at the cursor?
+    drawn: bool,
+    /// How many want the line to stay away.
+    held: usize,
+    loudness: Loudness,
+}
+
+/// Whether progress is shown at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loudness {
+    Shown,
+    Silent,
+}
+
+/// Something that is waited for.
+#[derive(Debug)]
+struct Run {
+    what: &'static str,
+    since: Instant,
+    /// When it ends in any case.
+    deadline: Option<Duration>,
+    progress: Option<Progress>,
+    drawn_at: Option<Instant>,
+    lines: Allowance,
+    /// Is there progress that no line has told yet?
+    untold: bool,
+}
+
+/// How often the line moves. Half of it is the shortest time between two draws: fifteen in a second.
+const TICK: Duration = Duration::from_millis(133);
+
+/// What takes less is not worth a line.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Lines that a short call may take at once; after that, one in this time.
+const MAX_BURST: u32 = 5;
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Shows nothing from now on.
+pub(crate) fn silence() {
+    lock().loudness = Loudness::Silent;
+}
+
+/// Shows that `work` is waited for, until it is done.
+pub(crate) async fn during<T>(
+    what: &'static str,
+    deadline: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> T {
+    let shown = Showing::begin(what, deadline);
+    let mut work = pin!(work);
+    if !Surface::stderr().can_redraw() {
+        return work.await;
+    }
+    let mut clock = interval(TICK);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let done = loop {
+        tokio::select! {
+            biased;
+            done = &mut work => break done,
+            _ = clock.tick() => lock().draw(),
+        }
+    };
+    drop(shown);
+    done
+}
+
+/// The call has come further.
+pub(crate) fn told(progress: &Progress) {
+    let mut status = lock();
+    let Some(run) = &mut status.runs else { return };
+    run.progress = Some(progress.clone());
+    run.untold = true;
+    if Surface::stderr().can_redraw() {
+        return status.draw();
+    }
+    status.line(Moment::Now);
+}
+
+/// Writes to stderr what is no progress. Nobody is left to hear that it is closed.
+pub(crate) fn over(text: &str) {
+    let mut status = lock();
+    status.clear();
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Keeps the line away, so that someone can be asked.
+pub(crate) fn hold() -> Hold {
+    let mut status = lock();
+    status.clear();
+    status.held += 1;
+    Hold
+}
+
+/// The line stays away as long as there is one of these.
+#[derive(Debug)]
+pub(crate) struct Hold;
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        lock().held -= 1;
+    }
+}
+
+/// Something is shown as long as there is one of these.
+struct Showing;
+
+impl Showing {
+    fn begin(what: &'static str, deadline: Option<Duration>) -> Self {
+        let lines = Allowance { left: MAX_BURST, last: None };
+        let since = Instant::now();
+        let run = Run { what, since, deadline, progress: None, drawn_at: None, lines, untold: false };
+        lock().runs = Some(run);
+        Self
+    }
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        let mut status = lock();
+        status.clear();
+        // How far it came in the end is told in any case.
+        status.line(Moment::End);
+        status.runs = None;
+    }
+}
+
+/// When a line is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Now,
+    End,
+}
+
+/// How many lines may be told at once.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    last: Option<Instant>,
+}
+
+impl Allowance {
+    fn take(&mut self, now: Instant) -> bool {
+        let since = self.last.map_or(LINE_EVERY, |last| now.duration_since(last));
+        if self.left == 0 && since < LINE_EVERY {
+            return false;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.last = Some(now);
+        true
+    }
+}
+
+fn lock() -> MutexGuard<'static, Status> {
+    STATUS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Status {
+    fn is_shown(&self) -> bool {
+        self.loudness == Loudness::Shown && tagging() == Tagging::Result
+    }
+
+    fn draw(&mut self) {
+        let stderr = Surface::stderr();
+        let hidden = self.held > 0 || !self.is_shown();
+        let Some(run) = self.runs.as_mut().filter(|_| !hidden) else { return };
+        let now = Instant::now();
+        let early = run.progress.is_none() && now.duration_since(run.since) < PATIENCE;
+        if early || run.drawn_at.is_some_and(|at| now.duration_since(at) < TICK / 2) {
+            return;
+        }
+        run.drawn_at = Some(now);
+        // In the last column the cursor would wrap.
+        let columns = stderr.columns().unwrap_or_default().saturating_sub(1);
+        let line = run.shown(now.duration_since(run.since), columns).painted(stderr.paint());
+        let _ = io::stderr().write_all(format!("\r\x1b[2K{line}").as_bytes());
+        self.drawn = true;
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.drawn) {
+            let _ = io::stderr().write_all(b"\r\x1b[2K");
+        }
+    }
+
+    /// Tells how far it is, where lines are not drawn anew.
+    fn line(&mut self, moment: Moment) {
+        if Surface::stderr().can_redraw() || !self.is_shown() {
+            return;
+        }
+        let Some(run) = self.runs.as_mut().filter(|run| run.untold) else { return };
+        if moment == Moment::Now && !run.lines.take(Instant::now()) {
+            return;
+        }
+        run.untold = false;
+        if let Some(progress) = &run.progress {
+            let line = Line::from(progress_line(progress).as_str());
+            let _ = writeln!(io::stderr(), "{}", line.painted(Surface::stderr().paint()));
+        }
+    }
+}
+
+/// How wide a bar is.
+const BAR: usize = 20;
+
+/// What turns while nobody knows how long.
+const TURNS: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+impl Run {
+    fn shown(&self, elapsed: Duration, columns: usize) -> Line {
+        let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default() % TURNS.len();
+        let mut line = match self.progress.as_ref().and_then(share) {
+            Some(share) => bar(share),
+            None => Line::of(Style::Required, TURNS[turn]),
+        };
+        let done = self.progress.as_ref().map(|progress| match progress.total {
+            Some(total) => format!(" {} of {total}", progress.progress),
+            None => format!(" {}", progress.progress),
+        });
+        line.push(Style::Plain, done.as_deref().unwrap_or_default());
+        let seconds = format!(" {} s", elapsed.as_secs());
+        let limit = self.deadline.map(|limit| format!(" of {} s", limit.as_secs())).unwrap_or_default();
+        let message = self.progress.as_ref().and_then(|progress| progress.message.as_deref());
+        let message = Line::from(" ").with(Style::Plain, message.unwrap_or(self.what));
+        // The message is cut first: how long it takes is what people look for.
+        let room = columns.saturating_sub(line.width() + seconds.len() + limit.len());
+        line.append(message.cut(room));
+        line.with(Style::Faint, &format!("{seconds}{limit}")).cut(columns)
+    }
+}
+
+/// How much of it is done, where that is known.
+fn share(progress: &Progress) -> Option<f64> {
+    let share = progress.progress / progress.total?;
+    share.is_finite().then(|| share.clamp(0.0, 1.0))
+}
+
+fn bar(share: f64) -> Line {
+    let full = (share * BAR as f64) as usize;
+    let line = Line::of(Style::Good, &"█".repeat(full)).with(Style::Faint, &"░".repeat(BAR - full));
+    line.with(Style::Plain, &format!(" {:3.0} %", (share * 100.0).floor()))
+}
+
+/// How far a call is, in one line.
+fn progress_line(progress: &Progress) -> String {
+    let mut line = match progress.total {
+        Some(total) => format!("progress: {} of {total}", progress.progress),
+        None => format!("progress: {}", progress.progress),
+    };
+    if let Some(message) = &progress.message {
+        line.push_str(", ");
+        line.push_str(message);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::style::Paint;
+
+    fn shown(progress: Option<(f64, Option<f64>, &str)>, deadline: Option<u64>, columns: usize) -> String {
+        let progress = progress.map(|(progress, total, message)| Progress {
+            progress,
+            total,
+            message: (!message.is_empty()).then(|| message.to_owned()),
+        });
+        let lines = Allowance { left: 0, last: None };
+        let deadline = deadline.map(Duration::from_secs);
+        let what = "waiting for the answer";
+        let run =
+            Run { what, since: Instant::now(), deadline, progress, drawn_at: None, lines, untold: false };
+        run.shown(Duration::from_secs(12), columns).painted(Paint::Plain)
+    }
+
+    /// CLI-12: a bar where the total is known, else something that turns; what is going on, since when, and until when.
+    #[test]
+    fn a_line_says_how_far_it_is_and_fits() {
+        let bar = "██████████░░░░░░░░░░  50 % 2 of 4";
+        assert_eq!(shown(Some((2.0, Some(4.0), "half")), Some(30), 60), format!("{bar} half 12 s of 30 s"));
+        assert_eq!(
+            shown(Some((2.0, Some(4.0), "half of it all")), Some(30), 52),
+            format!("{bar} half… 12 s of 30 s")
+        );
+        assert_eq!(shown(Some((7.0, None, "")), None, 60), "⠸ 7 waiting for the answer 12 s");
+        assert_eq!(shown(None, Some(600), 60), "⠸ waiting for the answer 12 s of 600 s");
+        assert_eq!(shown(None, None, 10), "⠸ w… 12 s");
+        for odd in [
+            (5.0, Some(0.0), "x"),
+            (f64::NAN, Some(1.0), "x"),
+            (-3.0, Some(2.0), "\x1b[2J"),
+            (9.0, Some(2.0), "x"),
+        ] {
+            let line = shown(Some(odd), None, 40);
+            assert!(crate::look::text::width(&line) <= 40 && !line.contains('\x1b'), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_are_few_after_the_first() {
+        let (start, mut lines) = (Instant::now(), Allowance { left: 2, last: None });
+        let at = |millis| start + Duration::from_millis(millis);
+        let taken = [0, 1, 2, 500, 1001, 1500, 2002].map(|millis| lines.take(at(millis)));
+        assert_eq!(taken, [true, true, false, false, true, false, true]);
+    }
+}
