@@ -68,12 +68,14 @@ const SAMPLING: &str = "CARDAN_SAMPLING_COMMAND";
 const MAX_NAME_CHARS: usize = 60;
 
 impl Person {
-    pub(crate) fn new(options: &Options, target: &Target) -> Self {
+    /// `configured`: the command that answers for the model, unless someone says otherwise.
+    pub(crate) fn new(options: &Options, target: &Target, configured: Option<String>) -> Self {
+        let sampling = options.sampling_command.clone().or_else(|| variable(SAMPLING)).or(configured);
         Self {
             answers: Arc::new(options.answers.iter().cloned().collect()),
             urls: if options.accept_urls { Consent::Given } else { Consent::Missing },
             opening: if options.open { Opening::Browser } else { Opening::Nothing },
-            sampling: options.sampling_command.clone().or_else(|| variable(SAMPLING)).map(Arc::from),
+            sampling: sampling.filter(|command| !command.is_empty()).map(Arc::from),
             console: if options.no_input { None } else { Console::find() },
             server: Arc::new(Asker { known: target.label(), own: Mutex::default() }),
             visits: Visits::default(),

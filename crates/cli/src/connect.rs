@@ -64,7 +64,8 @@ impl Connection {
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
-        let (watch, person) = (Watch::new(loudness, door.secrets()), Person::new(options, target));
+        let (watch, person) =
+            (Watch::new(loudness, door.secrets()), Person::new(options, target, door.sampling()));
         let trace = Trace::wanted(options, watch.secrets());
         let mut connector = connector(options, &watch, &person, &limits)?;
         if let Some(trace) = &trace {
@@ -304,6 +305,14 @@ impl<'a> Door<'a> {
             }
             Target::Named { name, config } => Self::Named(Box::new(Named::find(name, config.clone())?)),
         })
+    }
+
+    /// The command that answers for the model, where one is configured.
+    fn sampling(&self) -> Option<String> {
+        match self {
+            Self::Named(named) => named.sampling(),
+            _ => None,
+        }
     }
 
     /// What we gave to the server and nobody else should read.

@@ -31,6 +31,8 @@ pub(crate) struct Named {
     search: Search,
     /// What is configured about the daemon.
     daemon: Option<bool>,
+    /// The command that answers for the model.
+    sampling: Option<String>,
 }
 
 impl Named {
@@ -42,7 +44,8 @@ impl Named {
         let resolved = here(&config, &search, |surroundings| server.resolve(surroundings));
         let resolved = resolved.map_err(|problem| failure(&problem))?;
         let (settings, daemon) = (config.settings(server), config.daemon);
-        Ok(Self { server: server.clone(), settings, resolved, search, daemon })
+        let (server, sampling) = (server.clone(), config.client.sampling_command);
+        Ok(Self { server, settings, resolved, search, daemon, sampling })
     }
 
     /// Where its configuration was looked for.
@@ -67,6 +70,11 @@ impl Named {
             Some(_) => limits.clone(),
             None => bounded(limits, self.settings),
         }
+    }
+
+    /// The command that answers for the model, as it is configured.
+    pub(crate) fn sampling(&self) -> Option<String> {
+        self.sampling.clone()
     }
 
     /// How calls to it are relayed, as it is configured.

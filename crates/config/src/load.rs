@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cardan_proto::secret::Secret;
 
+use crate::client::Answering;
 use crate::gateway::Gateway;
 use crate::policy::Policy;
 use crate::problem::{Problem, Scene};
@@ -36,7 +37,7 @@ pub const VARIABLE: &str = "CARDAN_CONFIG";
 const ROOTS: [&str; 3] = [".git", ".hg", ".jj"];
 
 /// What holds for more than the servers of its file, so that only the user says it. Policy may stay: it takes away and gives nothing.
-const OF_USERS: [&str; 5] = ["telemetry", "gateway", "defaults", "imports", "daemon"];
+const OF_USERS: [&str; 6] = ["telemetry", "gateway", "defaults", "imports", "daemon", "client"];
 
 /// Everything that is configured. What cannot be read is in `problems`; the rest is usable.
 #[derive(Debug, Clone, Default)]
@@ -67,6 +68,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// Are configured servers reached through the daemon, which keeps them running?
     pub daemon: Option<bool>,
+    /// How servers are answered.
+    pub client: Answering,
 }
 
 /// A file that was read.
@@ -236,6 +239,7 @@ impl Config {
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
         self.telemetry = std::mem::take(&mut self.telemetry).or(&file.telemetry);
         self.daemon = self.daemon.or(file.daemon);
+        self.client = std::mem::take(&mut self.client).or(&file.client);
         if file.policy != Policy::default() {
             self.policies.push(file.policy.clone());
         }
@@ -340,6 +344,7 @@ fn withhold(file: &mut File) -> Vec<Problem> {
         return Vec::new();
     }
     (file.telemetry, file.gateway) = (Telemetry::default(), Gateway::default());
+    file.client = Answering::default();
     (file.defaults, file.imports, file.daemon) = (Settings::default(), Vec::new(), None);
     let said = file.root().entries().iter().filter(|entry| OF_USERS.contains(&entry.key.as_str()));
     let told = said.map(|entry| {

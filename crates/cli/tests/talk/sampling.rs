@@ -1,9 +1,13 @@
 //! A server asks for a model.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::common::pty::CTRL_D;
-use crate::common::{Scratch, demo as unseen};
+use crate::common::{CARDAN, Fifo, Scratch, demo as unseen, finish, signal, start};
 use crate::scene::{Scene, demo};
 
 /// CLI-16, SAM-7, SAM-12: a person reads what is asked, agrees, answers and has a last look; or declines, and the server is
@@ -60,5 +64,60 @@ fn cli_16_a_command_answers_for_the_model() {
         sample(era, "true").exits(14).tells(&["answered with nothing"]);
         sample(era, "exec no-such-model-here").exits(14).tells(&["sampling command failed"]);
         unseen(&["call", "sample", "prompt=x", "--era", era]).exits(14).tells(&["--sampling-command"]);
+    }
+}
+
+/// CLI-16: the command may stand in a variable, and for configured servers in the user's file; not in one that came with a
+/// project.
+#[test]
+fn cli_16_the_command_may_be_configured() {
+    let scratch = Scratch::new("configured-model");
+    let config = scratch.file("cardan.toml");
+    let text = format!(
+        "[client]\nsampling_command = \"echo configured\"\n[servers.demo]\ncommand = [\"{CARDAN}\", \"demo\"]\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let sample = |words: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(CARDAN);
+        command.args(["call", "demo", "sample", "prompt=x"]).args(words).stdin(Stdio::null());
+        command.envs(variable.map(|command| ("CARDAN_SAMPLING_COMMAND", command)));
+        let home = scratch.file("home");
+        command
+            .current_dir(Path::new(&config).parent().unwrap())
+            .env("HOME", home)
+            .env_remove("XDG_CONFIG_HOME");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let named = ["--config", config.as_str()];
+    assert_eq!(sample(&named, None), (Some(0), "configured\n".to_owned()));
+    assert_eq!(sample(&named, Some("echo variable")), (Some(0), "variable\n".to_owned()));
+    let said = [&named[..], &["--sampling-command", "echo said"]].concat();
+    assert_eq!(sample(&said, Some("echo variable")), (Some(0), "said\n".to_owned()));
+    let trusted = Command::new(CARDAN)
+        .args(["config", "trust", "--all"])
+        .current_dir(Path::new(&config).parent().unwrap())
+        .env("HOME", scratch.file("home"))
+        .env_remove("XDG_CONFIG_HOME")
+        .output()
+        .unwrap();
+    assert!(trusted.status.success(), "{trusted:?}");
+    assert_eq!(sample(&[], None).0, Some(14), "found in the project's file, and not believed");
+}
+
+/// CLI-13, CLI-16: a command that answers for a model ends with the call that it answers.
+#[test]
+fn cli_13_an_interrupted_call_ends_the_command_that_answers() {
+    let scratch = Scratch::new("endless-model");
+    let mark = Fifo::new(&scratch, "pid");
+    let command = format!("echo $$ > {}; exec sleep 600", mark.path);
+    let child = start(&["call", "sample", "prompt=x", "--sampling-command", &command, "--", CARDAN, "demo"]);
+    let pid = mark.line();
+    signal(&child, "INT");
+    finish(child).exits(130);
+    let start = Instant::now();
+    let lives = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    while lives() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{pid} was left behind");
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::FILE_BYTES;
 
+use crate::client::Answering;
 use crate::closest::closest;
 use crate::file::read_plain;
 use crate::gateway::Gateway;
@@ -51,6 +52,8 @@ pub struct File {
     pub telemetry: Telemetry,
     /// Are configured servers reached through the daemon?
     pub daemon: Option<bool>,
+    /// Ours: how servers are answered.
+    pub client: Answering,
     root: Node,
     text: String,
 }
@@ -93,8 +96,8 @@ impl fmt::Debug for Input {
 }
 
 /// The top-level keys of `cardan.toml`.
-const TOP: [&str; 8] =
-    ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry", "daemon"];
+const TOP: [&str; 9] =
+    ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry", "daemon", "client"];
 
 impl File {
     /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
@@ -125,6 +128,7 @@ impl File {
             policy: Policy::default(),
             telemetry: Telemetry::default(),
             daemon: None,
+            client: Answering::default(),
             root,
             text: text.to_owned(),
         };
@@ -287,6 +291,11 @@ impl File {
             if self.daemon.is_none() {
                 self.problems.push(scene.problem(&said.span, Some("daemon"), "this is not true or false"));
             }
+        }
+        if let Some(table) = root.member("client") {
+            let (client, problems) = Answering::read(scene, table);
+            self.client = client;
+            self.problems.extend(problems);
         }
         if let Some(defaults) = root.member("defaults") {
             for entry in defaults.entries() {
