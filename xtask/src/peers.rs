@@ -2,10 +2,12 @@
 //!
 //! A peer is a folder below `peers/`: `node-*` with a `package.json`, `python-*` with a `requirements.txt`, or one with
 //! a `Cargo.toml`. Node packages go beside, the others into `target/peers/<name>`.
-//! A stamp remembers what was installed, so that the second run costs nothing. One peer is no SDK but a
-//! proxy: `nginx`.
+//! A stamp remembers what was installed, so that the second run costs nothing. Some peers are no SDKs: a
+//! proxy, `nginx`, and shells.
 
+mod debian;
 mod nginx;
+mod shells;
 
 use std::{
     env, fs,
@@ -73,6 +75,12 @@ pub(crate) fn set_up(root: &Path) -> Result<Peers> {
     if let Err(why) = nginx::set_up(root) {
         say(&format!("peer {}: not installed: {why:#}", nginx::NAME));
         missing.push(nginx::NAME);
+    }
+    for shell in shells::SHELLS {
+        if let Err(why) = shell.set_up(root) {
+            say(&format!("peer {}: not installed: {why:#}", shell.name));
+            missing.push(shell.name);
+        }
     }
     if missing.is_empty() {
         return Ok(Peers::Ready);

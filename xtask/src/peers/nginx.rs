@@ -11,8 +11,9 @@ use std::{
 
 use anyhow::{Result, bail};
 
+use super::debian::unpack;
 use super::remove;
-use crate::run::{say, succeed, works};
+use crate::run::{say, works};
 
 /// What it is called in messages.
 pub(super) const NAME: &str = "nginx";
@@ -32,7 +33,7 @@ pub(super) fn set_up(root: &Path) -> Result<()> {
     say("peer nginx: unpacking the Debian packages");
     remove(&place)?;
     fs::create_dir_all(&place)?;
-    let done = unpack(&place);
+    let done = unpack(&place, &PACKAGES);
     if done.is_err() || !runs(&unpacked) {
         remove(&place)?;
     }
@@ -41,27 +42,6 @@ pub(super) fn set_up(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!("the package does not run on this machine; install nginx by hand, any package of it will do")
-}
-
-fn unpack(place: &Path) -> Result<()> {
-    let download = || {
-        let mut apt = Command::new("apt-get");
-        apt.current_dir(place).args(["download", "--quiet"]).args(PACKAGES);
-        apt
-    };
-    if !works(&mut download()) {
-        // A fresh machine does not know its packages yet; telling it needs privilege.
-        let _ = succeed(Command::new("apt-get").args(["update", "--quiet"]));
-        succeed(&mut download())?;
-    }
-    for entry in fs::read_dir(place)? {
-        let archive = entry?.path();
-        if archive.extension().is_some_and(|extension| extension == "deb") {
-            succeed(Command::new("dpkg-deb").arg("--extract").args([&archive, &place.to_owned()]))?;
-            remove(&archive)?;
-        }
-    }
-    Ok(())
 }
 
 fn runs(program: &Path) -> bool {
