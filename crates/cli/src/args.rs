@@ -23,6 +23,7 @@ use crate::cmd::manual::ManualArgs;
 use crate::cmd::pin::PinArgs;
 use crate::cmd::ping::PingArgs;
 use crate::cmd::raw::RawArgs;
+use crate::cmd::search::SearchArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::log::Log;
 use crate::look::Tagging;
@@ -99,6 +100,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Start the configured servers and show how each stands
     Servers(ServersArgs),
+    /// Find tools, prompts and resources across all configured servers
+    Search(SearchArgs),
     /// Show and approve tools that have changed since they were first seen
     Pin(PinArgs),
     /// Make a token for clients of a gateway
@@ -143,6 +146,7 @@ impl Command {
             Self::Config(args) => return args.form(),
             Self::Servers(args) => return args.form(),
             Self::Daemon(args) => return args.form(),
+            Self::Search(args) => return args.form(),
             Self::Completions(_)
             | Self::Demo(_)
             | Self::Pin(_)

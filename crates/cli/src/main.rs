@@ -8,6 +8,7 @@ mod access;
 mod answers;
 mod args;
 mod arguments;
+mod catalogs;
 mod cmd;
 mod connect;
 mod daemon;
@@ -95,6 +96,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Manual(args) => cmd::manual::run(&args),
         Command::Pin(args) => cmd::pin::run(args),
         Command::Servers(args) => cmd::servers::run(args).await,
+        Command::Search(args) => cmd::search::run(&args),
         Command::Completions(args) => cmd::completions::run(&args),
         Command::Daemon(args) => cmd::daemon::run(args).await,
     }

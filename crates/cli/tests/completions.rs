@@ -134,6 +134,18 @@ impl Shell {
         None
     }
 
+    /// What zsh has to be told where it was unpacked.
+    fn places(&self) -> String {
+        let Some(place) = &self.place else { return String::new() };
+        let mut modules = Vec::new();
+        for library in self.libraries() {
+            let versions = fs::read_dir(Path::new(&library).join("zsh")).into_iter().flatten().flatten();
+            modules.extend(versions.map(|version| version.path().display().to_string()));
+        }
+        let functions = place.join("usr/share/zsh/functions");
+        format!("module_path=({})\nfpath=({1} {1}/**/*(/N))\n", modules.join(" "), functions.display())
+    }
+
     /// The folders below `usr/lib` that were unpacked.
     fn libraries(&self) -> Vec<String> {
         let folder = self.place.iter().map(|place| place.join("usr/lib"));
@@ -227,18 +239,8 @@ fn bash_completes_at_a_terminal() {
 fn zsh_completes_at_a_terminal() {
     let Some(shell) = Shell::find("zsh", "bin/zsh") else { return };
     let world = World::new("zsh-tty");
-    let mut modules = Vec::new();
-    for library in shell.libraries() {
-        let versions = fs::read_dir(Path::new(&library).join("zsh")).into_iter().flatten().flatten();
-        modules.extend(versions.map(|version| version.path().display().to_string()));
-    }
-    let functions = shell.place.as_ref().map(|place| place.join("usr/share/zsh/functions"));
-    let functions =
-        functions.map_or_else(String::new, |folder| format!("fpath=({0} {0}/**/*(/N))\n", folder.display()));
-    let modules =
-        if modules.is_empty() { String::new() } else { format!("module_path=({})\n", modules.join(" ")) };
     let home = world.scratch.file("home");
-    fs::write(format!("{home}/.zshenv"), format!("setopt no_global_rcs extended_glob\n{modules}{functions}"))
+    fs::write(format!("{home}/.zshenv"), format!("setopt no_global_rcs extended_glob\n{}", shell.places()))
         .unwrap();
     let rc = "autoload -Uz compinit && compinit -u -D\nsource <(cardan completions zsh)\nPS1='ready> '\nunsetopt prompt_sp\n";
     fs::write(format!("{home}/.zshrc"), rc).unwrap();
@@ -287,4 +289,55 @@ fn pressed(mut seat: Seat) {
     seat.types("cardan call nasty a:\t\r").sees("called \"a:b=c\"").sees("ready> ");
     seat.types("exit\r");
     seat.end();
+}
+
+/// CLI-55: one search finds what any server offers, and says how old that is and of whom nothing is known.
+#[test]
+fn a_search_finds_across_servers() {
+    let world = World::new("search");
+    let config = world.scratch.file("cardan.toml");
+    let more = "[servers.silent]\ncommand = \"no-such-program-here\"\n";
+    fs::write(&config, fs::read_to_string(&config).unwrap() + more).unwrap();
+    let found = world.run(CARDAN, &["search", "MESSAGE", "back"]).exits(0);
+    assert!(found.stdout.starts_with("demo tool echo: Says the message back. (told "), "{found:?}");
+    found.tells(&["not known what these offer: silent"]);
+    let told = world.run(CARDAN, &["search", "two", "words", "--json"]).exits(0).json();
+    assert_eq!((&told["found"][0]["server"], &told["found"][0]["kind"]), (&"nasty".into(), &"tool".into()));
+    assert!(told["found"][0]["age_ms"].is_u64() && told["unknown"][0] == "silent", "{told}");
+    let red = world.run(CARDAN, &["search", "red"]).exits(0).stdout;
+    assert!(!red.contains('\u{1b}'), "{red:?}");
+    world.run(CARDAN, &["search", "nothing-like-this"]).exits(5).prints("");
+}
+
+/// docs/completion.md: every line that it says to write does what it says.
+#[test]
+fn every_line_of_the_page_works() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/completion.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lines: Vec<_> =
+        page.lines().filter(|line| line.starts_with("cardan ") || line.starts_with("source ")).collect();
+    assert_eq!(lines.len(), 5, "the page has changed");
+    let world = World::new("page");
+    for line in lines {
+        let shell = match line {
+            line if line.contains("zsh") => Shell::find("zsh", "bin/zsh"),
+            line if line.contains("fish") => Shell::find("fish", "usr/bin/fish"),
+            _ => Some(Shell { program: "bash".into(), place: None }),
+        };
+        let Some(shell) = shell else { continue };
+        let libraries = shell.libraries().join(":");
+        let mut command = Command::new(&shell.program);
+        if !libraries.is_empty() {
+            command.env("LD_LIBRARY_PATH", libraries);
+        }
+        // Without `compinit`, which the page asks for, zsh has nobody to tell.
+        let before = match line.contains("zsh") {
+            true => format!("{}compdef() {{ :; }}\n", shell.places()),
+            false => String::new(),
+        };
+        command.args(["-c", &format!("{before}{line}")]).envs(world.env.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ran = finish(command.spawn().unwrap()).exits(0);
+        assert_eq!((ran.stderr.as_str(), ran.stdout.is_empty()), ("", line.contains("source")), "{line}");
+    }
 }

@@ -400,3 +400,22 @@ fn a_project_is_trusted_first() {
     run(&["call", "here", "count", "--daemon"]).exits(0);
     assert_eq!(world.daemons().len(), 1);
 }
+
+/// docs/daemon.md: every line that it says to write does what it says.
+#[test]
+fn every_line_of_the_page_works() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/daemon.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lines: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("cardan ")).collect();
+    assert_eq!(lines.len(), 4, "the page has changed");
+    let world = World::new("page", &demo("demo", "modern"));
+    for line in lines {
+        let words: Vec<&str> = line.split('#').next().unwrap().split_whitespace().collect();
+        let ran = world.run(&words).exits(0);
+        match words[0] {
+            "call" => drop(ran.prints("{\"sum\":5}\n")),
+            _ => assert_eq!(ran.stderr, ""),
+        }
+    }
+    assert!(world.daemons().is_empty());
+}

@@ -20,6 +20,7 @@ mod pipes;
 pub(crate) mod prompt;
 pub(crate) mod raw;
 pub(crate) mod read;
+pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod servers;
 

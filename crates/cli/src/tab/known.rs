@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 
 use cardan_config::Config;
-use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::catalog::{Catalog, Entry, Kind};
-use cardan_gateway::configured::here;
-use serde_json::Value;
 
 use super::Offer;
 use super::walk::Walk;
-use crate::cmd::config::{search, variable};
+use crate::catalogs::{about, kept};
+use crate::cmd::config::search;
 
 /// The file that the command line names, if it does.
 pub(super) fn file(walk: &Walk<'_>) -> Option<PathBuf> {
@@ -29,9 +27,7 @@ pub(super) fn catalog(walk: &Walk<'_>, name: &str) -> Option<Catalog> {
     let search = search(file(walk)).ok()?;
     let config = Config::load(&search);
     let server = config.server(name).ok()?;
-    let resolved = here(&config, &search, |surroundings| server.resolve(surroundings)).ok()?;
-    let digest = resolved.fingerprint(server.digest()).to_string();
-    Some(CatalogCache::of_user(variable)?.load(&digest)?.catalog)
+    Some(kept(server, &config, &search)?.catalog)
 }
 
 /// One entry of a list, by what it is called.
@@ -51,10 +47,4 @@ pub(super) fn stems(catalog: &Catalog) -> Vec<Offer> {
         Offer::open(stem, &about(entry))
     };
     catalog.templates.entries.iter().map(stem).filter(|offer| !offer.value.is_empty()).collect()
-}
-
-fn about(entry: &Entry) -> String {
-    let said = entry.raw().value();
-    let text = |name: &str| said.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    text("description").or_else(|| text("title")).unwrap_or_default().to_owned()
 }

@@ -172,7 +172,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// A time for people, in its largest unit.
-fn span(time: Duration) -> String {
+pub(crate) fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -1,0 +1,138 @@
+//! `cardan search`: which configured server has what is looked for, from what they told when they last ran.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cardan_config::Config;
+use cardan_gateway::cache::Kept;
+use cardan_gateway::catalog::{Entry, Kind};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::config::search;
+use super::servers::row::span;
+use crate::catalogs::{about, kept};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Form, clean, print, print_json, tell};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Finds tools, prompts, resources and templates whose name or description has all the words, in capitals or not. Nothing is started:
+what servers offer is known from when they last ran with `cardan servers`, `cardan serve` or --daemon, and how long ago that was is
+told.
+
+Examples:
+  cardan search forecast
+  cardan search read file --json")]
+pub(crate) struct SearchArgs {
+    /// What to look for
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<String>,
+    /// Use this file and no other
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl SearchArgs {
+    pub(crate) fn form(&self) -> Form {
+        if self.json { Form::Json } else { Form::Text }
+    }
+}
+
+/// Something that has the words.
+struct Found {
+    server: String,
+    kind: &'static str,
+    key: String,
+    about: String,
+    age: Duration,
+    /// The name itself has them.
+    named: bool,
+}
+
+pub(crate) fn run(args: &SearchArgs) -> Result<(), Failure> {
+    let search = search(args.config.clone())?;
+    let config = Config::load(&search);
+    let words: Vec<String> = args.words.iter().map(|word| word.to_lowercase()).collect();
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for server in &config.servers {
+        match kept(server, &config, &search) {
+            Some(kept) => found.extend(matches(&server.name, &kept, &words)),
+            None => unknown.push(server.name.as_str()),
+        }
+    }
+    // Those whose name says it are the likely ones.
+    found.sort_by_key(|found| !found.named);
+    match args.form() {
+        Form::Json => {
+            let found: Vec<Value> = found.iter().map(Found::json).collect();
+            print_json(&json!({ "found": found, "unknown": unknown }).to_string())?;
+        }
+        Form::Text => print(&found.iter().map(Found::line).collect::<Vec<_>>().join("\n"))?,
+    }
+    if !unknown.is_empty() && args.form() == Form::Text {
+        let names = unknown.join(", ");
+        tell(&format!("not known what these offer: {names}; `cardan servers` asks them"));
+    }
+    match found.is_empty() {
+        false => Ok(()),
+        true => Err(Failure::new(Exit::NotFound, format!("nothing has `{}`", args.words.join(" ")))
+            .next("look for less, or ask all servers anew with `cardan servers`")),
+    }
+}
+
+fn matches(server: &str, kept: &Kept, words: &[String]) -> Vec<Found> {
+    let has = |text: &str| {
+        let text = text.to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    let of = |kind: Kind, entry: &Entry| {
+        let (key, about) = (entry.key(), about(entry));
+        let named = has(key);
+        (named || has(&format!("{key} {about}"))).then(|| Found {
+            server: server.to_owned(),
+            kind: word(kind),
+            key: key.to_owned(),
+            about,
+            age: kept.told.age(kind).unwrap_or_default(),
+            named,
+        })
+    };
+    let lists = Kind::ALL.into_iter().map(|kind| (kind, &kept.catalog.list(kind).entries));
+    lists.flat_map(|(kind, entries)| entries.iter().filter_map(move |entry| of(kind, entry))).collect()
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tools => "tool",
+        Kind::Prompts => "prompt",
+        Kind::Resources => "resource",
+        Kind::Templates => "template",
+    }
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        json!({
+            "server": self.server,
+            "kind": self.kind,
+            "name": self.key,
+            "description": self.about,
+            "age_ms": u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    fn line(&self) -> String {
+        let one = |text: &str| clean(text.trim().lines().next().unwrap_or_default()).replace('\t', " ");
+        let about = match one(&self.about) {
+            about if about.is_empty() => about,
+            about => format!(": {about}"),
+        };
+        let (server, key, age) = (one(&self.server), one(&self.key), span(self.age));
+        format!("{server} {} {key}{about} (told {age} ago)", self.kind)
+    }
+}
