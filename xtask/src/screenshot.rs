@@ -35,7 +35,7 @@ const TYPED: [&str; 5] = [
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
-    succeed(cargo(&root).args(["build", "--release", "-p", "cardan-cli"]))?;
+    succeed(cargo(&root).args(["build", "--profile", "dist", "-p", "cardan-cli"]))?;
     let mut screen = Screen::new(COLUMNS);
     for line in TYPED {
         say(line);
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 fn shown(root: &Path, line: &str) -> Result<String> {
     let path = format!(
         "{}:{}",
-        root.join("target/release").display(),
+        root.join("target/dist").display(),
         std::env::var("PATH").context("there is no PATH")?
     );
     let output = Command::new("script")

@@ -1,4 +1,4 @@
-//! docs/command-line.md: its examples show what happens, and its exit codes are the ones there are.
+//! docs/command-line.md and README.md: their examples show what happens, and the exit codes are the ones there are.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -12,15 +12,18 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use common::pty::Pty;
-use common::{CARDAN, Scratch, cardan, demo, finish, has_python, odd_server, signal, start};
+use common::{CARDAN, Scratch, cardan, demo, finish, has_python, odd_server, peer, signal, start};
 
 fn page() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-line.md")).unwrap()
 }
 
+fn readme() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap()
+}
+
 /// What stands in the blocks of one kind.
-fn blocks(kind: &str) -> Vec<String> {
-    let page = page();
+fn blocks(page: &str, kind: &str) -> Vec<String> {
     let start = format!("```{kind}\n");
     page.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
@@ -35,7 +38,7 @@ fn path() -> String {
 #[test]
 fn every_example_of_the_page_shows_what_happens() {
     let mut examples = 0;
-    for block in blocks("console") {
+    for block in [blocks(&page(), "console"), blocks(&readme(), "console")].concat() {
         for example in block.split("$ ").filter(|example| !example.is_empty()) {
             let (line, shown) = example.split_once('\n').unwrap();
             let mut command = Command::new("sh");
@@ -45,7 +48,33 @@ fn every_example_of_the_page_shows_what_happens() {
             examples += 1;
         }
     }
-    assert_eq!(examples, 8, "the page has changed");
+    assert_eq!(examples, 12, "the pages have changed");
+}
+
+/// A newcomer's lines do what they are there for, with the servers as npm has them.
+#[test]
+fn the_first_lines_of_a_newcomer_work() {
+    let scope = "node_modules/@modelcontextprotocol";
+    let Some(everything) = peer("node-everything", &format!("{scope}/server-everything/dist/index.js"))
+    else {
+        return;
+    };
+    let installed = format!("{:?}", everything).replace('"', "");
+    let scratch = Scratch::new("newcomer");
+    std::fs::write(scratch.file("found.txt"), "").unwrap();
+    let text = readme();
+    let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("cargo run -rq -- ")).collect();
+    assert_eq!(typed.len(), 4, "two lines for each server");
+    for (line, shown) in typed.into_iter().zip(["get-sum", "5", "list_directory", "found.txt"]) {
+        let (words, server) = line.split_once("npx -y @modelcontextprotocol/").unwrap();
+        let (name, rest) = server.split_once(' ').unwrap_or((server, ""));
+        let started = installed.replace("server-everything", name);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("cardan {words} {started} {rest}")]).env("PATH", path());
+        let ran = command.current_dir(&*scratch.file("")).stdin(Stdio::null()).output().unwrap();
+        let printed = String::from_utf8(ran.stdout).unwrap();
+        assert!(ran.status.success() && printed.contains(shown), "{line}: {printed}");
+    }
 }
 
 /// Stdout and stderr may be told in either order.
@@ -58,7 +87,7 @@ fn sorted(text: &str) -> Vec<&str> {
 /// CLI-14: the conversation of the page, to the letter.
 #[test]
 fn cli_14_the_conversation_of_the_page_is_as_shown() {
-    let blocks = blocks("terminal");
+    let blocks = blocks(&page(), "terminal");
     let [conversation] = blocks.as_slice() else { panic!("the page has changed") };
     let (_, shown) = conversation.split_once('\n').unwrap();
     let words = ["call", "ask", "question=Who are you?", "--", CARDAN, "demo"];
