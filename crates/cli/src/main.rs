@@ -2,7 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr; what happened is told by the exit code
 //! ([`exit`]). What is meant by the words on the command line is settled in [`args`] and [`target`],
-//! how a server is reached in [`connect`], and each command has a file of its own in [`cmd`].
+//! how a server is reached in [`connect`], what is asked of a person in [`talk`], and each command has a file of its own in [`cmd`].
 
 mod access;
 mod answers;

@@ -9,9 +9,8 @@ use cardan_proto::finding;
 use crate::failure::Failure;
 use crate::look::text::{self, Line};
 use crate::look::{Surface, Tagging, tagging};
-use crate::progress::over;
 use crate::tagged;
-use crate::talk::floor::{self, Kept};
+use crate::talk::floor;
 
 /// How things are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,20 +62,14 @@ pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line to stderr, after the question that is being asked there.
+/// Writes one line to stderr.
 pub(crate) fn tell(line: &str) {
-    put(&format!("{}\n", clean(line)));
+    floor::write(format!("{}\n", clean(line)));
 }
 
 /// The same in colours, where stderr takes them.
 pub(crate) fn tell_line(line: &Line) {
-    put(&format!("{}\n", line.painted(Surface::stderr().paint())));
-}
-
-fn put(text: &str) {
-    if floor::keep(text) == Kept::No {
-        over(text);
-    }
+    floor::write(format!("{}\n", line.painted(Surface::stderr().paint())));
 }
 
 /// Foreign text without anything a terminal obeys: control characters are shown as escapes, and so are

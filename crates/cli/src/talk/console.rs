@@ -25,7 +25,10 @@ pub(crate) struct Console {
     reader: Arc<Mutex<Reader>>,
 }
 
-/// The longest line that is read; terminals themselves take less.
+/// The longest line that a terminal hands over; what is typed beyond that it drops without a word.
+const CUT_AT_BYTES: usize = if cfg!(target_os = "linux") { 4095 } else { 1023 };
+
+/// The longest line that is read, from whatever takes itself for a terminal.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// Lines of a foreign text that are shown; more would push the question out of sight.
@@ -180,7 +183,10 @@ impl Talk {
                     };
                     self.cursor = Cursor::LineStart;
                     match String::from_utf8(line) {
-                        Ok(line) => return Reply::Line(line),
+                        Ok(line) if line.len() < CUT_AT_BYTES => return Reply::Line(line),
+                        Ok(_) => self.say(&format!(
+                            "the terminal cuts lines at {CUT_AT_BYTES} bytes, so this may not be all; say it on the command line"
+                        )),
                         Err(_) => self.say("that was not UTF-8"),
                     }
                 }

@@ -9,13 +9,13 @@ static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 
 #[derive(Default)]
 struct Waiting {
-    lines: Vec<String>,
+    texts: Vec<String>,
     /// How many came when there was no more room.
     dropped: usize,
 }
 
-/// More lines than anyone reads after a question.
-const MAX_LINES: usize = 500;
+/// More than anyone reads after a question.
+const MAX_TEXTS: usize = 500;
 
 /// The floor, as long as it is held. What waited is told at its end.
 #[derive(Debug)]
@@ -34,33 +34,22 @@ impl Floor {
 
 impl Drop for Floor {
     fn drop(&mut self) {
-        let Some(Waiting { lines, dropped }) = waiting().take() else { return };
-        for line in lines {
-            over(&line);
-        }
+        let Some(Waiting { texts, dropped }) = waiting().take() else { return };
+        texts.into_iter().for_each(write);
         if dropped > 0 {
-            over(&format!("{dropped} more lines came meanwhile and are not shown\n"));
+            write(format!("{dropped} more lines came meanwhile and are not shown\n"));
         }
     }
 }
 
-/// Keeps a line while someone is asked. Nothing was kept: it can be told at once.
-pub(crate) fn keep(line: &str) -> Kept {
+/// Writes to stderr, after the question that is being asked there. Nobody is left to hear that it is closed.
+pub(crate) fn write(text: String) {
     let mut waiting = waiting();
-    let Some(waiting) = waiting.as_mut() else { return Kept::No };
-    if waiting.lines.len() < MAX_LINES {
-        waiting.lines.push(line.to_owned());
-    } else {
-        waiting.dropped += 1;
+    match waiting.as_mut() {
+        Some(waiting) if waiting.texts.len() < MAX_TEXTS => waiting.texts.push(text),
+        Some(waiting) => waiting.dropped += 1,
+        None => over(&text),
     }
-    Kept::Yes
-}
-
-/// Whether a line waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
-    Yes,
-    No,
 }
 
 fn waiting() -> MutexGuard<'static, Option<Waiting>> {
@@ -73,14 +62,13 @@ mod tests {
 
     #[test]
     fn lines_wait_for_the_end_of_a_question() {
-        assert_eq!(keep("before"), Kept::No);
+        let held = || waiting().as_ref().map(|waiting| (waiting.texts.len(), waiting.dropped));
         let floor = Floor::take();
-        for _ in 0..=MAX_LINES {
-            assert_eq!(keep("meanwhile"), Kept::Yes);
+        for _ in 0..=MAX_TEXTS {
+            write(String::new());
         }
-        let held = waiting().as_ref().map(|waiting| (waiting.lines.len(), waiting.dropped));
-        assert_eq!(held, Some((MAX_LINES, 1)));
+        assert_eq!(held(), Some((MAX_TEXTS, 1)));
         drop(floor);
-        assert_eq!(keep("after"), Kept::No);
+        assert_eq!(held(), None);
     }
 }

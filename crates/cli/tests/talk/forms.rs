@@ -135,10 +135,8 @@ fn eli_8_secrets_are_warned_of_and_never_shown() {
     seat.types("hunter2\r").sees("name: ");
     assert_eq!(seat.modes(), before, "shown again afterwards");
     seat.types("ada\r").sees("apiKey: (hidden)").sees("Send it?").types("\r");
-    // The server says back what it got; that is its business.
-    seat.sees("\"action\": \"accept\"");
     let shown = seat.end().exits(0).written();
-    assert_eq!(shown.matches("hunter2").count(), 1, "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
     assert!(scene.heard().iter().any(|message| message["result"]["content"]["apiKey"] == "hunter2"));
 }
 
@@ -197,4 +195,13 @@ fn one_question_is_put_at_a_time() {
     let shown = seat.end().exits(0).left();
     let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text}: {shown}"));
     assert!(at("mind the gap") > at("Send it?"), "{shown}");
+}
+
+/// What a terminal cut is not taken for an answer.
+#[test]
+fn half_an_answer_is_none() {
+    let mut seat = demo(&["call", "ask", "question=Who?"]);
+    seat.sees("answer: ").types(&"x".repeat(5000)).types("\r").sees("cuts lines").sees("answer: ");
+    seat.types("Ada\r").sees("Send it?").types("\r").sees("Ada");
+    seat.end().exits(0);
 }

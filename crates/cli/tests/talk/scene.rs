@@ -1,5 +1,7 @@
 //! A server that asks, and someone at a terminal.
 
+use std::fs::File;
+
 use serde_json::{Value, json};
 
 use crate::common::pty::{Pty, Seat};
@@ -38,16 +40,22 @@ impl Scene {
         self.call_at(Pty::new(80), more)
     }
 
-    /// The same at a terminal that was prepared.
+    /// The same at a terminal that was prepared. The result goes elsewhere: only the conversation is seen.
     pub(crate) fn call_at(&self, pty: Pty, more: &[&str]) -> Seat {
         let words = self.words(more);
-        pty.start(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        pty.stdout(File::create(self.file("stdout")).unwrap())
+            .start(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The same without a terminal.
     pub(crate) fn call_unseen(&self, more: &[&str]) -> crate::common::Ran {
         let words = self.words(more);
         cardan(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The result of the last call.
+    pub(crate) fn printed(&self) -> String {
+        std::fs::read_to_string(self.file("stdout")).unwrap()
     }
 
     /// What the server was told, in order.
