@@ -23,6 +23,7 @@ fn json_prints_the_raw_result_on_one_line() {
     demo(&["call", "add", "a=0.5", "b=-1"]).exits(0).prints("{\"sum\":-0.5}\n");
 }
 
+/// CLI-21: log notes come from a chosen level on.
 #[test]
 fn progress_and_log_notes_go_to_stderr() {
     for era in ["legacy", "modern"] {
@@ -112,6 +113,7 @@ fn info_tells_era_revision_and_timings() {
     }
 }
 
+/// CLI-15, CLI-17: answers, consent and roots that are given are enough.
 #[test]
 fn forms_are_answered_from_the_command_line() {
     for era in ["legacy", "modern"] {

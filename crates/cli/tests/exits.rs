@@ -13,7 +13,7 @@ fn error(ran: &common::Ran) -> Value {
     serde_json::from_str::<Value>(&ran.stderr).expect("one line of JSON")["error"].clone()
 }
 
-/// Nothing is sent that the tool's schema excludes.
+/// CLI-47: nothing is sent that the tool's schema excludes.
 #[test]
 fn usage_is_1_and_nothing_is_sent() {
     demo(&["call", "echo"]).exits(1).tells(&["/arguments/message (string)", "add message=<string>"]);
@@ -117,7 +117,7 @@ fn tool_error_and_not_found_are_5() {
     demo(&["call", "add", "--no-check", "a=x", "b=1"]).exits(5).tells(&["tool error"]);
 }
 
-/// S0-61, S2-15: code, message and data of the server's error survive.
+/// CLI-49, S0-61, S2-15: code, message and data of the server's error survive.
 #[test]
 fn a_json_rpc_error_is_10_with_code_and_data() {
     demo(&["call", "panic"]).exits(10).tells(&["the handler panicked", "code: -32603"]);
@@ -154,7 +154,7 @@ fn a_protocol_violation_is_11() {
     odd("shape", &log, &[]).exits(11).tells(&["shape of its method"]);
 }
 
-/// A timeout is told to the server too.
+/// CLI-13: a timeout is told to the server too.
 #[test]
 fn a_timeout_is_12_and_cancels_on_the_wire() {
     demo(&["call", "slow", "steps=1", "delay_ms=60000", "--timeout", "2"]).exits(12).tells(&[
@@ -198,6 +198,7 @@ fn a_server_that_exits_is_13_with_its_last_words() {
     }
 }
 
+/// CLI-15: what nobody can give is named, with the option that gives it.
 #[test]
 fn input_that_nobody_can_give_is_14() {
     for era in ["legacy", "modern"] {
@@ -212,7 +213,9 @@ fn input_that_nobody_can_give_is_14() {
             .exits(14)
             .prints("declined\n")
             .tells(&["https://example.com/x", "--accept-urls"]);
-        demo(&["call", "sample", "prompt=x", "--era", era]).exits(14).tells(&["sampling"]);
+        demo(&["call", "sample", "prompt=x", "--era", era])
+            .exits(14)
+            .tells(&["sampling", "--sampling-command"]);
         demo(&["call", "roots", "--era", era]).exits(14).tells(&["--root"]);
     }
 }

@@ -45,6 +45,7 @@ fn raw_calls_anything() {
     demo(&["raw", "tools/call", "{}", "more"]).exits(1).tells(&["one word too many"]);
 }
 
+/// CLI-18: what a server proposes.
 #[test]
 fn completions_are_proposed() {
     for era in ERAS {
@@ -59,7 +60,7 @@ fn completions_are_proposed() {
     demo(&["complete", "nobody", "name="]).exits(10);
 }
 
-/// Changes come as lines, whatever the transport and era; Ctrl-C ends it without a failure.
+/// CLI-20: changes come as lines, whatever the transport and era; Ctrl-C ends it without a failure.
 #[test]
 fn listen_tells_changes_as_they_come() {
     let serving = Serving::start(&[]);
