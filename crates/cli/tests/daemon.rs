@@ -38,8 +38,13 @@ impl World {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(CARDAN);
+        self.dress(&mut command).args(words);
         command
-            .args(words)
+    }
+
+    /// Runs it as this user.
+    fn dress<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
             .current_dir(self.0.file(""))
             .env("HOME", self.0.file("home"))
             .env("XDG_RUNTIME_DIR", self.0.file("run"))
@@ -48,8 +53,7 @@ impl World {
             .env_remove("XDG_CACHE_HOME")
             .env_remove("XDG_STATE_HOME")
             .env_remove("XDG_CONFIG_HOME")
-            .stdin(Stdio::null());
-        command
+            .stdin(Stdio::null())
     }
 
     fn spawn(&self, words: &[&str]) -> Child {
@@ -284,6 +288,19 @@ fn a_dead_daemon_is_replaced() {
     world.run(&["daemon", "status"]).exits(4);
     world.run(&["call", "demo", "count", "--daemon"]).exits(0);
     assert_ne!(world.pid(), dead);
+}
+
+/// CLI-31: what a script has open is not held by the daemon that it happens to start.
+#[test]
+fn a_daemon_holds_nothing_of_who_started_it() {
+    let world = World::new("holds", &demo("demo", "modern"));
+    let script = "exec 9>held; flock 9; \"$0\" call demo count --daemon";
+    let mut command = Command::new("sh");
+    world.dress(&mut command).args(["-c", script, CARDAN]);
+    finish(start(command)).exits(0);
+    world.pid();
+    let free = Command::new("flock").args(["--nonblock", &world.0.file("held"), "true"]).status().unwrap();
+    assert!(free.success());
 }
 
 /// CLI-31: nobody but its user gets to a daemon, and a folder that others can enter is not used.

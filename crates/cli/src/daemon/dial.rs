@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A log that is longer is put aside.
 const LOG_BYTES: u64 = 1 << 20;
 
+/// Starts a program without what scripts have open: a lock or a pipe would be held for as long as the daemon runs.
+const CLOSED: &str = r#"exec "$0" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"#;
+
 /// Asks the daemon; one is started where none runs.
 pub(crate) async fn ask(want: &Want, place: &Place, search: &Search) -> io::Result<(UnixStream, Say)> {
     let mut last = io::Error::other("nothing was tried");
@@ -79,7 +82,8 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// Starts one, and waits until it listens, or another that was started at the same time.
 async fn start(place: &Place, search: &Search) -> io::Result<()> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", CLOSED]).arg(std::env::current_exe()?);
     command.args(["daemon", "--on-demand", "--log", "json"]);
     if let Some(file) = &search.file {
         command.arg("--config").arg(file);

@@ -29,11 +29,11 @@ impl Place {
     /// Of the daemon for this configuration, seen from here.
     ///
     /// What servers inherit beside what is configured is part of the name: where they start, and where programs are found.
-    /// So is our version: another one may speak otherwise.
+    /// So is our program: another one may speak otherwise.
     pub(crate) fn of(search: &Search) -> Result<Self, Failure> {
         let mut hash = DefaultHasher::new();
         let file = search.file.as_ref().map(|file| search.cwd.join(file));
-        (env!("CARGO_PKG_VERSION"), file, &search.cwd, format!("{:?}", search.folders)).hash(&mut hash);
+        (program(), file, &search.cwd, format!("{:?}", search.folders)).hash(&mut hash);
         variable("PATH").hash(&mut hash);
         Ok(Self { folder: folder()?, name: format!("{:016x}", hash.finish()) })
     }
@@ -68,6 +68,12 @@ impl Place {
         let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
         Some(base.join("cardan").join(format!("daemon-{}.log", self.name)))
     }
+}
+
+/// What tells our program from one that was put in its place.
+fn program() -> Option<(u64, u64, i64, i64)> {
+    let about = fs::metadata(std::env::current_exe().ok()?).ok()?;
+    Some((about.dev(), about.ino(), about.mtime(), about.mtime_nsec()))
 }
 
 /// Whose processes are ours.
