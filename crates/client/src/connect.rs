@@ -86,7 +86,7 @@ impl Connector {
         self
     }
 
-    /// Sees everything that happens on the link: states, findings, logs, changes. Must not block.
+    /// Sees everything that happens on the link, in its order: states, findings, logs, progress, changes. Must not block.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self

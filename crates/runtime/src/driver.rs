@@ -346,7 +346,10 @@ impl<L: Link, S: Service> Driver<L, S> {
                     slot.settle(outcome);
                 }
             }
-            Event::Progressed { ticket, progress } => self.happen(ticket, Happening::Progress(progress)),
+            Event::Progressed { ticket, ref progress } => {
+                self.happen(ticket, Happening::Progress(progress.clone()));
+                self.observe(&event);
+            }
             Event::Listening { ticket, interest } => self.happen(ticket, Happening::Listening(interest)),
             Event::Changed { ref tickets, ref change } => {
                 for ticket in tickets {

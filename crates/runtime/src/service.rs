@@ -46,7 +46,7 @@ pub trait Service: Send + Sync + 'static {
         drop(note);
     }
 
-    /// Everything else that happens: states, findings, logs, changes. Called in order, must not block.
+    /// Everything else that happens: states, findings, logs, progress, changes. Called in order, must not block.
     fn event(&self, event: &Event) {
         let _ = event;
     }
