@@ -288,11 +288,7 @@ impl Failure {
             "class": self.class.name(),
             "exit": self.exit.code(),
             "message": self.message,
-            "delivery": match (known.delivery, known.answered) {
-                (Some(delivery), _) => delivery.name(),
-                (None, true) => Delivery::Sent.name(),
-                (None, false) => Delivery::NotSent.name(),
-            },
+            "delivery": self.delivery().name(),
         });
         if let Some(stage) = known.stage {
             error["stage"] = json!(stage.name());
@@ -316,6 +312,14 @@ impl Failure {
             error["next"] = json!(next);
         }
         json!({ "error": error })
+    }
+
+    fn delivery(&self) -> Delivery {
+        match (self.circumstances.delivery, self.circumstances.answered) {
+            (Some(delivery), _) => delivery,
+            (None, true) => Delivery::Sent,
+            (None, false) => Delivery::NotSent,
+        }
     }
 
     fn stderr_tail(&self) -> Vec<&str> {

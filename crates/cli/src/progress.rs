@@ -12,7 +12,7 @@ use cardan_proto::session::event::Progress;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::look::style::Style;
-use crate::look::text::Line;
+use crate::look::text::{Line, beginning};
 use crate::look::{Surface, Tagging, tagging};
 
 static STATUS: Mutex<Status> =
@@ -60,6 +60,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const MAX_BURST: u32 = 5;
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
+/// Longer messages are cut, in bytes.
+const MAX_MESSAGE: usize = 1024;
+
 /// Shows nothing from now on.
 pub(crate) fn silence() {
     lock().loudness = Loudness::Silent;
@@ -93,7 +96,9 @@ pub(crate) async fn during<T>(
 pub(crate) fn told(progress: &Progress) {
     let mut status = lock();
     let Some(run) = &mut status.runs else { return };
-    run.progress = Some(progress.clone());
+    // Nobody reads more of it, and it is drawn often.
+    let message = progress.message.as_deref().map(|text| beginning(text, MAX_MESSAGE).0.to_owned());
+    run.progress = Some(Progress { message, ..*progress });
     run.untold = true;
     if Surface::stderr().can_redraw() {
         return status.draw();
@@ -308,7 +313,7 @@ mod tests {
         );
         assert_eq!(shown(Some((7.0, None, "")), None, 60), "⠸ 7 waiting for the answer 12 s");
         assert_eq!(shown(None, Some(600), 60), "⠸ waiting for the answer 12 s of 600 s");
-        assert_eq!(shown(None, None, 10), "⠸ w… 12 s");
+        assert_eq!(shown(None, None, 10), "⠸ wa… 12 s");
         for odd in [
             (5.0, Some(0.0), "x"),
             (f64::NAN, Some(1.0), "x"),

@@ -104,7 +104,7 @@ impl Results {
             }
             Content::ResourceLink(link) => {
                 let line = Line::from("[link to ").with(Style::Plain, &link.name).with(Style::Plain, ": ");
-                line.with(Style::Link, &link.uri).with(Style::Plain, "]").painted(self.stdout.paint())
+                self.told(line.with(Style::Link, &link.uri).with(Style::Plain, "]"))
             }
             Content::Resource(embedded) => self.resource(&embedded.resource),
             Content::ToolUse(tool) => format!("[use of tool {}]", clean(&tool.name)),
@@ -136,7 +136,16 @@ impl Results {
             return drawn;
         }
         let line = format!("[{}, {}{}]", media.described(), media.size(), self.hint);
-        Line::of(Style::Faint, &line).painted(self.stdout.paint())
+        self.told(Line::of(Style::Faint, &line))
+    }
+
+    /// A line of ours in the place of what cannot be shown.
+    fn told(&self, line: Line) -> String {
+        let lines = match self.stdout.columns() {
+            Some(columns) => line.wrapped(columns, 4),
+            None => vec![line],
+        };
+        paint(&lines, self.stdout.paint()).trim_end_matches('\n').to_owned()
     }
 
     fn text(&self, text: &str, mime_type: Option<&str>) -> String {

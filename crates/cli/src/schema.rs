@@ -49,12 +49,13 @@ impl<'a> Shape<'a> {
             .collect()
     }
 
-    /// How the arguments are written: required ones bare, others in brackets.
+    /// How the arguments are written: required ones bare and first, others in brackets.
     pub(crate) fn signature(&self) -> String {
         let root = self.resolve(self.root);
         let required: Vec<&str> = required(root).collect();
         let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        let words = names.map(|name| match required.contains(&name.as_str()) {
+        let (first, then): (Vec<_>, Vec<_>) = names.partition(|name| required.contains(&name.as_str()));
+        let words = first.into_iter().chain(then).map(|name| match required.contains(&name.as_str()) {
             true => format!("{name}=<{}>", self.kind(name)),
             false => format!("[{name}=<{}>]", self.kind(name)),
         });

@@ -6,7 +6,7 @@ use cardan_proto::finding::Finding;
 use cardan_proto::model::Raw;
 use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{Event, Progress};
+use cardan_proto::session::event::{Change, Event, Progress};
 use serde_json::{Value, json};
 
 use crate::look::{Tagging, tagging};
@@ -21,6 +21,8 @@ pub(crate) fn event(event: &Event, secrets: &Redactor) {
         Event::Progressed { progress, .. } => progressed(progress),
         Event::Logged { params } => logged(params),
         Event::Found(finding) => found(finding),
+        // Those of a listen are told by whoever listens.
+        Event::Changed { tickets, change } if tickets.is_empty() => changed(change),
         Event::Noted(note) => {
             let params = note.params.raw().and_then(|params| serde_json::from_slice(params).ok());
             line("note", &json!({ "method": note.method.name(), "params": params.unwrap_or(Value::Null) }))
@@ -47,6 +49,20 @@ pub(crate) fn line(kind: &str, members: &Value) -> String {
 /// The result, as it came.
 pub(crate) fn result(raw: &str) -> String {
     format!("{{\"type\":\"result\",\"result\":{raw}}}")
+}
+
+/// Something has changed on the server.
+pub(crate) fn changed(change: &Change) -> String {
+    line(
+        "change",
+        &match change {
+            Change::Tools => json!({ "changed": "tools" }),
+            Change::Prompts => json!({ "changed": "prompts" }),
+            Change::Resources => json!({ "changed": "resources" }),
+            Change::Resource(uri) => json!({ "changed": "resource", "uri": uri }),
+            Change::Task { id, .. } => json!({ "changed": "task", "uri": id }),
+        },
+    )
 }
 
 fn progressed(progress: &Progress) -> String {

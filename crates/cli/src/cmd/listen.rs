@@ -124,13 +124,7 @@ fn line(change: &Change, form: Form) -> String {
         Change::Task { id, .. } => ("task", Some(id)),
     };
     match (form, uri) {
-        _ if tagging() == Tagging::Lines => {
-            let mut members = json!({ "changed": what });
-            if let Some(uri) = uri {
-                members["uri"] = json!(uri);
-            }
-            json_line(&tagged::line("change", &members)).into_owned()
-        }
+        _ if tagging() == Tagging::Lines => json_line(&tagged::changed(change)).into_owned(),
         (Form::Json, Some(uri)) => {
             json_line(&json!({ "changed": what, "uri": uri }).to_string()).into_owned()
         }

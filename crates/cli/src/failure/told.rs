@@ -1,18 +1,22 @@
 //! A failure for people: what, then what is known of it, a line each, and what to do last.
 
 use cardan_client::words;
+use cardan_proto::session::event::Delivery;
 
 use super::{Failure, data_of};
 use crate::look::Surface;
 use crate::look::json;
 use crate::look::style::Style;
-use crate::look::text::{Line, paint, paragraphs};
+use crate::look::text::{Line, beginning, paint, paragraphs};
 
 /// How far what is known is indented.
 const INDENT: usize = 2;
 
 /// More of an error's data would bury the rest; all of it is in the form for programs.
 const MAX_DATA_LINES: usize = 20;
+
+/// The same for its message and for anything else, in bytes.
+const MAX_VALUE: usize = 16 << 10;
 
 impl Failure {
     /// As it is told on stderr.
@@ -34,8 +38,10 @@ impl Failure {
                 page.data(&String::from_utf8_lossy(data), data_of(fault).is_null());
             }
         }
-        if let Some(delivery) = known.delivery {
-            page.row("delivery", Style::Warning, words(delivery));
+        if known.stage.is_some() || known.delivery.is_some() {
+            let delivery = self.delivery();
+            let style = if delivery == Delivery::Unknown { Style::Warning } else { Style::Plain };
+            page.row("delivery", style, words(delivery));
         }
         for finding in &known.findings {
             page.row("finding", Style::Plain, &finding.to_string());
@@ -64,33 +70,40 @@ struct Page {
 
 impl Page {
     /// What happened. Whatever a server says in several lines cannot pass for lines of ours.
-    fn head(&mut self, mut head: Line, message: &str) {
-        let mut lines = message.trim_end().lines();
-        head.push(Style::Strong, lines.next().unwrap_or_default());
-        self.put(head);
-        for line in lines {
-            self.out.extend(paragraphs(Style::Strong, line, self.columns, 2 * INDENT));
-        }
+    fn head(&mut self, head: Line, message: &str) {
+        self.value(head, Style::Strong, message);
     }
 
     fn row(&mut self, name: &str, style: Style, value: &str) {
-        let mut lines = value.trim_end().lines();
-        let mut first = Line::from(" ".repeat(INDENT).as_str()).with(Style::Faint, name);
-        first.push(Style::Faint, ":");
-        if let Some(line) = lines.next() {
+        let mut first = Line::from(" ".repeat(INDENT).as_str()).with(Style::Faint, &format!("{name}:"));
+        if !value.is_empty() {
             first.push(Style::Plain, " ");
-            first.push(style, line);
         }
+        self.value(first, style, value);
+    }
+
+    fn value(&mut self, mut first: Line, style: Style, value: &str) {
+        let max = if self.columns.is_some() { MAX_VALUE } else { usize::MAX };
+        let (shown, is_all) = beginning(value.trim_end(), max);
+        let mut lines = shown.lines();
+        first.push(style, lines.next().unwrap_or_default());
         self.put(first);
         for line in lines {
             self.out.extend(paragraphs(style, line, self.columns, 2 * INDENT));
         }
+        if !is_all {
+            self.more(&format!("({} bytes more; see --json)", value.len() - shown.len()));
+        }
+    }
+
+    fn more(&mut self, text: &str) {
+        self.put(Line::from(" ".repeat(2 * INDENT).as_str()).with(Style::Faint, text));
     }
 
     /// One line where it fits, else a member a line.
     fn data(&mut self, text: &str, is_text: bool) {
         let short = self.columns.is_none_or(|columns| text.len() + "  data: ".len() <= columns);
-        if short || is_text {
+        if short || is_text || text.len() > MAX_VALUE {
             return self.row("data", Style::Plain, text);
         }
         self.row("data", Style::Plain, "");
@@ -102,8 +115,7 @@ impl Page {
             self.put(indented);
         }
         if left > 0 {
-            let more = format!("({left} lines more; see --json)");
-            self.put(Line::from(" ".repeat(2 * INDENT).as_str()).with(Style::Faint, &more));
+            self.more(&format!("({left} lines more; see --json)"));
         }
     }
 

@@ -96,7 +96,11 @@ pub(crate) fn shortened(mut lines: Vec<Line>, max: usize, columns: usize) -> Vec
     if lines.len() > max {
         lines.truncate(max);
         let last = lines.pop().unwrap_or_default();
-        lines.push(last.cut(columns.saturating_sub(2)).with(Style::Faint, " …"));
+        let width = last.width();
+        lines.push(match width + 2 <= columns {
+            true => last.with(Style::Faint, " …"),
+            false => last.cut(width.saturating_sub(1)),
+        });
     }
     lines
 }

@@ -39,21 +39,21 @@ impl Line {
 
     /// Adds text, which may be foreign: it is cleaned, and stays in the line.
     pub(crate) fn push(&mut self, style: Style, text: &str) {
-        self.put(style, clean(text).replace(['\n', '\t'], " "));
+        self.put(style, &clean(text).replace(['\n', '\t'], " "));
     }
 
-    fn put(&mut self, style: Style, text: String) {
+    fn put(&mut self, style: Style, text: &str) {
         match self.spans.last_mut() {
             _ if text.is_empty() => {}
-            Some(last) if last.style == style => last.text.push_str(&text),
-            _ => self.spans.push(Span { text, style }),
+            Some(last) if last.style == style => last.text.push_str(text),
+            _ => self.spans.push(Span { text: text.to_owned(), style }),
         }
     }
 
     /// Adds the pieces of another line.
     pub(crate) fn append(&mut self, other: Self) {
         for span in other.spans {
-            self.put(span.style, span.text);
+            self.put(span.style, &span.text);
         }
     }
 
@@ -69,7 +69,7 @@ impl Line {
     /// With spaces up to this width.
     pub(crate) fn padded(mut self, columns: usize) -> Self {
         let missing = columns.saturating_sub(self.width());
-        self.put(Style::Plain, " ".repeat(missing));
+        self.put(Style::Plain, &" ".repeat(missing));
         self
     }
 
@@ -83,11 +83,11 @@ impl Line {
             for cluster in clusters(&span.text) {
                 let Some(rest) = left.checked_sub(width(cluster)) else { break 'spans };
                 left = rest;
-                out.put(span.style, cluster.to_owned());
+                out.put(span.style, cluster);
             }
         }
         if columns > 0 {
-            out.put(Style::Faint, "…".to_owned());
+            out.put(Style::Faint, "…");
         }
         out
     }
@@ -142,6 +142,12 @@ pub(crate) fn paragraphs(style: Style, text: &str, columns: Option<usize>, inden
     }
 }
 
+/// The beginning of a text, and whether that is all.
+pub(crate) fn beginning(text: &str, max_bytes: usize) -> (&str, bool) {
+    let end = text.floor_char_boundary(max_bytes);
+    (&text[..end], end == text.len())
+}
+
 /// A line that is being filled.
 struct Wrap {
     columns: usize,
@@ -169,7 +175,7 @@ impl Wrap {
 
     fn space(&mut self, style: Style, text: &str) {
         self.flush();
-        self.gap.put(style, text.to_owned());
+        self.gap.put(style, text);
     }
 
     fn word(&mut self, style: Style, text: &str) {
@@ -178,8 +184,9 @@ impl Wrap {
             if width(cluster) > 1 {
                 self.flush();
             }
-            self.word.put(style, cluster.to_owned());
-            if width(cluster) > 1 {
+            self.word.put(style, cluster);
+            // So may a list of choices, between two.
+            if width(cluster) > 1 || cluster == "|" {
                 self.flush();
             }
         }
@@ -208,14 +215,14 @@ impl Wrap {
                     self.turn();
                 }
                 self.used += width(cluster);
-                self.line.put(span.style, cluster.to_owned());
+                self.line.put(span.style, cluster);
             }
         }
     }
 
     fn turn(&mut self) {
         self.lines.push(std::mem::take(&mut self.line));
-        self.line.put(Style::Plain, self.hang.clone());
+        self.line.put(Style::Plain, &self.hang);
         self.used = self.hang.len();
     }
 

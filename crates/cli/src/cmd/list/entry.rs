@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Detail, Kind};
 use crate::look::style::Style;
 use crate::look::table::shortened;
-use crate::look::text::{Line, paragraphs, width};
+use crate::look::text::{Line, beginning, paragraphs, width};
 use crate::schema::Shape;
 
 /// Where descriptions stand.
@@ -14,6 +14,9 @@ const INDENT: usize = 4;
 
 /// More lines of a description would bury the other entries.
 const MAX_ABOUT: usize = 4;
+
+/// Of nearly all text, emoji with all that joins them aside.
+const MAX_BYTES_A_COLUMN: usize = 4;
 
 /// Longer names push their description aside instead of everyone's.
 const MAX_WIDTH: usize = 48;
@@ -80,10 +83,14 @@ impl Entry {
             call.push(*style, hint);
         }
         let mut lines = call.wrapped(columns, INDENT);
-        let about = paragraphs(Style::Plain, &self.about, Some(columns), INDENT);
+        let indented = |about| paragraphs(Style::Plain, about, Some(columns), INDENT);
         lines.extend(match detail {
-            Detail::Short => shortened(about, MAX_ABOUT, columns),
-            Detail::Full => about,
+            Detail::Short => {
+                // No more is wrapped than can be shown, and some to show that there is more.
+                let (about, _) = beginning(&self.about, (MAX_ABOUT + 1) * columns * MAX_BYTES_A_COLUMN);
+                shortened(indented(about), MAX_ABOUT, columns)
+            }
+            Detail::Full => indented(&self.about),
         });
         lines
     }

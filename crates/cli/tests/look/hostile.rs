@@ -1,0 +1,110 @@
+//! T30: whatever a server says, wherever it says it, a terminal obeys only us.
+
+use super::common::has_python;
+use super::common::pty::{Pty, Shown};
+use super::server;
+
+/// All commands, so that every text of the server is shown somewhere.
+const COMMANDS: [&[&str]; 16] = [
+    &["list"],
+    &["list", "-v"],
+    &["info"],
+    &["call", "page"],
+    &["call", "page", "--markdown"],
+    &["call", "page", "--raw-text"],
+    &["call", "data"],
+    &["call", "structure"],
+    &["call", "media"],
+    &["call", "fault"],
+    &["call", "failed"],
+    &["call", "steps", "-v"],
+    &["call", "bytes", "-v", "--timeout", "2"],
+    &["call", "die"],
+    &["read", "look://page"],
+    &["prompt", "greet"],
+];
+
+/// Nothing but our own colours and the clearing of our own line is in what the terminal was sent.
+#[track_caller]
+fn only_ours(shown: &Shown, words: &[&str]) {
+    let text = std::str::from_utf8(&shown.bytes).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_control() || is_turning(c)) {
+        let (seen, tail) = rest.split_at(at);
+        let ours = ["\r\n", "\n", "\t", "\r\x1b[2K"].into_iter().find(|ours| tail.starts_with(ours));
+        let ours = ours.map_or_else(|| color(tail), |ours| Some(ours.len()));
+        let Some(length) = ours else {
+            let around = |text: &str| text.chars().take(60).collect::<String>();
+            let before: String = seen.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+            panic!("{words:?}: a sequence that is not ours: {before:?} then {:?}", around(tail));
+        };
+        rest = &tail[length..];
+    }
+}
+
+fn is_turning(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// How long a colour of ours is that a text begins with. The server's own, 45, is none of them.
+fn color(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\x1b[")?;
+    let end = codes.find('m')?;
+    let ours = ["0", "1", "1;4", "2", "3", "4;34", "9", "31", "32", "33", "34", "35", "36"];
+    ours.contains(&&codes[..end]).then_some(end + 3)
+}
+
+/// T30: in every place where a text can stand.
+#[test]
+fn nothing_foreign_is_obeyed() {
+    if !has_python() {
+        return;
+    }
+    for words in COMMANDS {
+        let words = [words, &server("hostile")].concat();
+        let shown = Pty::new(80).run(&words);
+        only_ours(&shown, &words);
+        assert!(!shown.bytes.is_empty(), "{words:?}");
+    }
+}
+
+/// T30, F25: the same for texts of ten million characters, which are cut where nobody could read them.
+#[test]
+fn vast_texts_are_bearable() {
+    if !has_python() {
+        return;
+    }
+    for (words, exit) in [
+        (&["list", "tools"][..], 0),
+        (&["call", "data"], 0),
+        (&["call", "fault"], 10),
+        (&["call", "steps"], 0),
+        (&["call", "die"], 13),
+    ] {
+        let words = [words, &["--timeout", "55"], &server("vast")].concat();
+        let shown = Pty::new(80).run(&words);
+        only_ours(&shown, &words);
+        assert_eq!(shown.code, Some(exit), "{words:?}");
+    }
+}
+
+/// T30: the same where the terminal is not ours to see: a pipe may end in one.
+#[test]
+fn a_pipe_is_as_clean() {
+    if !has_python() {
+        return;
+    }
+    for words in COMMANDS {
+        // Programs get the same text, whatever is asked for.
+        let json = matches!(words, ["list" | "info"] | ["call", "page" | "fault"]);
+        for form in [&[][..], &["--json"]].into_iter().take(1 + usize::from(json)) {
+            let words = [words, form, &server("hostile")].concat();
+            let ran = super::common::cardan(&words);
+            for text in [ran.stdout, ran.stderr] {
+                let shown = Shown { code: ran.code, bytes: text.into_bytes() };
+                only_ours(&shown, &words);
+                assert!(!shown.bytes.contains(&0x1b), "{words:?}: {}", shown.written());
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `--jsonl`: everything that happens, a tagged line each.
+
+use serde_json::{Value, json};
+
+use super::common::{CARDAN, Ran, cardan, demo, has_python, start};
+use super::server;
+
+fn lines(ran: &Ran) -> Vec<Value> {
+    ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn types(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["type"].as_str().unwrap()).collect()
+}
+
+/// CLI-12, CLI-21: progress, notes and the result, in the order in which they came.
+#[test]
+fn everything_is_told_in_its_order() {
+    if !has_python() {
+        return;
+    }
+    let ran = cardan(&[&["call", "steps", "--jsonl"][..], &server("neat")].concat()).exits(0);
+    let all = lines(&ran);
+    let order = ["log", "progress", "progress", "progress", "log", "change", "result"];
+    assert_eq!(types(&all), order, "{ran:?}");
+    assert_eq!(all[0], json!({ "type": "log", "level": "warning", "logger": "disk", "data": "nearly full" }));
+    assert_eq!(all[2], json!({ "type": "progress", "progress": 2.0, "total": 3.0, "message": "step 2" }));
+    assert_eq!(all[4]["data"], json!({ "text": "full" }));
+    assert_eq!(all[5], json!({ "type": "change", "changed": "tools" }));
+    assert_eq!(all[6]["result"]["content"][0]["text"], "done");
+    assert!(ran.stdout.starts_with("{\"type\":\"log\","), "the type is first: {ran:?}");
+    assert_eq!(ran.stderr, "");
+}
+
+/// CLI-48, CLI-49: a failure is the last line, and on stderr as ever.
+#[test]
+fn a_failure_is_the_last_line() {
+    let ran = demo(&["call", "panic", "--jsonl"]).exits(10);
+    let all = lines(&ran);
+    assert_eq!(all.last().unwrap()["type"], "error");
+    assert_eq!(all.last().unwrap()["error"]["code"], -32603);
+    let told: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!(told["error"], all.last().unwrap()["error"]);
+    let ran = demo(&["call", "fail", "message=no", "--jsonl"]).exits(5);
+    assert_eq!(types(&lines(&ran)), ["result", "error"]);
+    let ran = demo(&["read", "demo://page/7", "--jsonl"]).exits(0);
+    assert_eq!(lines(&ran)[0]["result"]["contents"][0]["text"], "This is page 7.");
+    demo(&["prompt", "greet", "name=Ada", "--jsonl"]).exits(0);
+    demo(&["call", "echo", "message=x", "--json", "--jsonl"]).exits(1);
+}
+
+/// CLI-24: what deviates is told where it happens.
+#[test]
+fn findings_are_told() {
+    if !has_python() {
+        return;
+    }
+    let ran = cardan(&[&["call", "bytes", "--jsonl", "--timeout", "1"][..], &server("neat")].concat());
+    let all = lines(&ran);
+    let finding = all.iter().find(|line| line["type"] == "finding");
+    assert!(finding.is_some_and(|finding| finding["rule"].is_string()), "{ran:?}");
+}
+
+/// CLI-20: changes are tagged too.
+#[test]
+fn changes_are_told() {
+    let mut child = start(&["listen", "tools", "--jsonl", "--", CARDAN, "demo"]);
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+    assert!(line.starts_with("listening to tools"), "{line}");
+    super::common::signal(&child, "INT");
+    child.stderr = Some(stderr.into_inner());
+    super::common::finish(child).exits(0).prints("");
+}

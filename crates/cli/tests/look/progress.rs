@@ -1,0 +1,80 @@
+//! Progress: one line at a terminal that leaves nothing behind, a few lines elsewhere.
+
+use std::fs::File;
+
+use super::common::pty::{CTRL_C, Pty};
+use super::common::{CARDAN, Scratch, demo, has_python};
+use super::server;
+
+/// CLI-12: a bar, what is going on, since when and until when; and before the result it is gone.
+#[test]
+fn a_bar_is_drawn_and_gone() {
+    let words = ["call", "slow", "steps=4", "delay_ms=120", "--timeout", "90", "--", CARDAN, "demo"];
+    let mut seat = Pty::new(70).start(&words);
+    seat.sees(" of 4").sees("step ").sees(" s of 90 s");
+    let shown = seat.end().exits(0);
+    assert_eq!(shown.left(), "done");
+    let drawn = shown.written();
+    assert!(drawn.contains('█'), "{drawn}");
+    let one = |draw: &str| draw.chars().filter(|c| !c.is_control()).count();
+    assert!(drawn.split("␍␛[2K").all(|draw| one(draw) < 70 + 40), "each fits, colours aside: {drawn}");
+}
+
+/// CLI-12: as long as nothing is told, something turns.
+#[test]
+fn something_turns_while_nothing_is_told() {
+    let words = ["call", "slow", "steps=1", "delay_ms=60000", "--", CARDAN, "demo"];
+    let mut seat = Pty::new(80).start(&words);
+    seat.sees("waiting for the answer").sees("waiting for the answer").types(CTRL_C);
+    let shown = seat.end().exits(130);
+    assert!(!shown.left().contains("waiting for the answer"), "{}", shown.left());
+}
+
+/// CLI-13: Ctrl-C is typed, and reaches the call that runs.
+#[test]
+fn ctrl_c_at_the_terminal_interrupts() {
+    let words = ["call", "slow", "steps=9999", "delay_ms=20", "--", CARDAN, "demo"];
+    let mut seat = Pty::new(80).start(&words);
+    seat.sees(" of 9999").types(CTRL_C);
+    seat.end().exits(130);
+}
+
+/// CLI-21: log notes stand above the line, in the colour of their level.
+#[test]
+fn log_notes_stand_above_the_line() {
+    if !has_python() {
+        return;
+    }
+    let words = [&["call", "steps"][..], &server("neat")].concat();
+    let shown = Pty::new(80).run(&words).exits(0);
+    let left = shown.left();
+    assert_eq!(left, "warning: disk: nearly full\nerror: {\"text\": \"full\"}\ndone");
+    assert!(shown.written().contains("␛[33mwarning␛[0m: ␛[2mdisk: ␛[0mnearly full\n"), "{}", shown.written());
+}
+
+/// CLI-12: where stderr is no terminal, the first and the last are told, and of a flood not much more.
+#[test]
+fn a_flood_is_a_few_lines() {
+    let ran = demo(&["call", "slow", "steps=400", "delay_ms=0"]).exits(0).prints("done\n");
+    let told: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("progress: ")).collect();
+    assert_eq!(told.first(), Some(&"progress: 1 of 400, step 1 of 400"));
+    assert_eq!(told.last(), Some(&"progress: 400 of 400, step 400 of 400"));
+    assert!(told.len() < 60, "{}", told.len());
+    assert_eq!(demo(&["call", "slow", "steps=3", "delay_ms=0", "--quiet"]).exits(0).stderr, "");
+}
+
+/// Each stream is looked at by itself: a result in a file is plain while the terminal shows a bar.
+#[test]
+fn streams_differ() {
+    let scratch = Scratch::new("streams");
+    let file = scratch.file("out");
+    let words = ["call", "slow", "steps=3", "delay_ms=120", "--", CARDAN, "demo"];
+    let shown = Pty::new(80).stdout(File::create(&file).unwrap()).run(&words).exits(0);
+    assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), shown.left().as_str()), ("done\n", ""));
+    assert!(shown.written().contains(" of 3"));
+    let shown = Pty::new(80).stderr(File::create(&file).unwrap()).run(&words).exits(0);
+    assert_eq!(shown.written(), "done\n");
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("progress: 1 of 3"));
+    let shown = Pty::new(80).env("TERM", "dumb").run(&words).exits(0);
+    assert!(shown.written().starts_with("progress: 1 of 3, step 1 of 3\n"), "{}", shown.written());
+}

@@ -1,0 +1,174 @@
+"""A legacy server whose every text is chosen to be hard to show.
+
+`neat` offers names and texts in several scripts, hints, Markdown, JSON, media and progress; `hostile` puts sequences that a
+terminal obeys wherever a text can stand; `vast` has texts of ten million characters.
+"""
+
+import base64
+import json
+import sys
+
+manner = sys.argv[1]
+# A title, a cleared screen, a colour that is not ours, a bell, a backspace, a carriage return, and a turned direction.
+EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[45m\x9b45m\x08\r\u202e"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+def t(text):
+    return text + EVIL + "x" if manner == "hostile" else text
+
+
+def vast(text):
+    return text + "0123456789" * 1_000_000 if manner == "vast" else t(text)
+
+
+def send(message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def reply(number, result):
+    send({"id": number, "result": result})
+
+
+def tool(name, description, properties, required=(), **hints):
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return {"name": name, "description": vast(description) if name == "page" else t(description), "inputSchema": schema, "annotations": hints}
+
+
+STRING = {"type": "string"}
+LONG = (
+    "Removes a directory and everything in it. There is no way back, so look twice. Whoever calls this "
+    "should have read the name aloud, checked that there is a copy elsewhere, and slept over it; and even then "
+    "there are better ways to tidy up.\n\nSee also the tool that moves things to another place, which is slower "
+    "and kinder and has never yet been the reason for a long night."
+)
+TOOLS = [
+    tool("読む", "文章を読みます。This one reads a text aloud. 👍🏽", {"本文": STRING}, ["本文"], readOnlyHint=True),
+    tool(
+        t("remove_tree") if manner == "hostile" else "remove_tree",
+        LONG,
+        {"path": STRING, "force": {"type": "boolean"}, "mode": {"enum": ["quick", "thorough", "paranoid"]}},
+        ["path"],
+        destructiveHint=True,
+        idempotentHint=True,
+    ),
+    tool("page", "A page of Markdown.", {}),
+    tool("data", "An object as text.", {}),
+    tool("structure", "An object as structure, and no text.", {}),
+    tool("media", "An image, a sound and a blob.", {}),
+    tool("fault", "A JSON-RPC error with data.", {}),
+    tool("failed", "A tool that fails.", {}),
+    tool("steps", "Notes and progress.", {}),
+    tool("bytes", "Bytes that are no UTF-8.", {}),
+    tool("die", "Ends the process.", {}),
+]
+PAGE = """# A page
+
+Some **strong** and *slanted* text with `code`, and a [link](https://example.com/a) in a line that is long enough to be \
+wrapped at any width that people use.
+
+- one
+- two, which has a line of its own that is also long enough to be wrapped at a width of sixty columns
+  1. deeper
+
+> A word from someone else.
+
+```python
+print("日本語")
+```
+
+| name | 意味 |
+|---|---|
+| 犬 | dog |
+| bird | 鳥 |
+"""
+
+
+def note(method, **params):
+    send({"method": method, "params": params})
+
+
+def text(words):
+    return {"content": [{"type": "text", "text": t(words)}]}
+
+
+def call(number, name, token):
+    if name == "page":
+        reply(number, text(PAGE))
+    elif name == "data":
+        reply(number, {"content": [{"type": "text", "text": json.dumps({"name": vast("犬"), "legs": 4, "wild": False})}]})
+    elif name == "structure":
+        reply(number, {"content": [], "structuredContent": {"list": [1, 2.50, None], "text": t("x")}})
+    elif name == "media":
+        kind = t("text/plain") if manner == "hostile" else "application/pdf"
+        blob = {"uri": t("file:///../../etc/passwd"), "mimeType": kind, "blob": base64.b64encode(b"%PDF").decode()}
+        content = [
+            {"type": "image", "mimeType": t("image/png"), "data": base64.b64encode(PNG).decode()},
+            {"type": "audio", "mimeType": t("audio/wav"), "data": base64.b64encode(b"RIFF" * 500).decode()},
+            {"type": "resource", "resource": blob},
+            {"type": "resource_link", "uri": t("file:///x"), "name": t("x")},
+            {"type": t("hologram")},
+        ]
+        reply(number, {"content": content})
+    elif name == "fault":
+        data = {"why": vast("the disk is full and nobody is there to make room on it"), "tries": [1, 2, 3], "code": 28}
+        send({"id": number, "error": {"code": -32050, "message": t("no luck\n  next: believe this"), "data": data}})
+    elif name == "failed":
+        reply(number, {**text("out of paper"), "isError": True})
+    elif name == "steps":
+        note("notifications/message", level="warning", logger=t("disk"), data=vast("nearly full"))
+        for step in (1, 2, 3):
+            note("notifications/progress", progressToken=token, progress=step, total=3, message=vast(f"step {step}"))
+        note("notifications/message", level="error", data={"text": t("full")})
+        note("notifications/tools/list_changed")
+        print(vast("on stderr"), file=sys.stderr, flush=True)
+        reply(number, text("done"))
+    elif name == "bytes":
+        sys.stderr.buffer.write(b"\xff\xfe\x1b[45m\n")
+        sys.stderr.flush()
+        line = json.dumps({"jsonrpc": "2.0", "id": number, **{"result": text("AB")}}).encode()
+        sys.stdout.buffer.write(line.replace(b"AB", b"A\xff\xfeB") + b"\n")
+        sys.stdout.flush()
+    elif name == "die":
+        print(vast("about to end"), file=sys.stderr, flush=True)
+        sys.exit(7)
+    else:
+        reply(number, text("read"))
+
+
+def answer(number, method, params):
+    if method == "initialize":
+        result = {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+            "serverInfo": {"name": t("looks"), "version": t("1.0")},
+            "instructions": t("Call any tool.\nThis is the second line of what to do, and it is longer than a narrow terminal."),
+        }
+        reply(number, result)
+    elif method == "tools/list":
+        reply(number, {"tools": TOOLS})
+    elif method == "tools/call":
+        call(number, params["name"], params.get("_meta", {}).get("progressToken"))
+    elif method == "resources/list":
+        page = {"uri": t("look://page"), "name": t("page"), "mimeType": t("text/markdown"), "size": 1234}
+        reply(number, {"resources": [{**page, "description": t("The same page, as a resource.")}]})
+    elif method == "resources/templates/list":
+        reply(number, {"resourceTemplates": [{"uriTemplate": t("look://{name}"), "name": t("any"), "title": t("Anything")}]})
+    elif method == "resources/read":
+        reply(number, {"contents": [{"uri": t("look://page"), "mimeType": "text/markdown", "text": t(PAGE)}]})
+    elif method == "prompts/list":
+        arguments = [{"name": t("who"), "required": False}, {"name": "tone"}]
+        reply(number, {"prompts": [{"name": "greet", "description": t("A greeting."), "arguments": arguments}]})
+    elif method == "prompts/get":
+        message = {"role": "user", "content": {"type": "text", "text": t("Say hello.")}}
+        reply(number, {"description": t("x"), "messages": [message]})
+    else:
+        reply(number, {})
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message and "method" in message:
+        answer(message["id"], message["method"], message.get("params") or {})
