@@ -6,6 +6,7 @@ use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, signal, star
 use serde_json::json;
 
 /// S2-3: the same command in both eras, and the era by choice.
+/// CLI-1, CLI-2, CLI-4: a started server of either era, found out or chosen.
 #[test]
 fn a_call_prints_its_text() {
     for era in ["auto", "legacy", "modern"] {
@@ -60,6 +61,7 @@ fn control_characters_are_shown_not_obeyed() {
 }
 
 /// All pages of every list.
+/// CLI-11.
 #[test]
 fn lists_are_complete() {
     let lists = demo(&["list", "--json"]).exits(0).json();
@@ -74,6 +76,7 @@ fn lists_are_complete() {
     demo(&["list", "tols"]).exits(1).tells(&["did you mean `tools`?"]);
 }
 
+/// CLI-10: resources are within reach.
 #[test]
 fn resources_are_read() {
     demo(&["read", "demo://page/7"]).exits(0).prints("This is page 7.\n");
@@ -83,6 +86,7 @@ fn resources_are_read() {
     assert_eq!(clock["contents"][0]["text"].as_str().unwrap().len(), "2000-01-01T00:00:00.000Z".len());
 }
 
+/// CLI-10: prompts are within reach.
 #[test]
 fn prompts_are_filled_in() {
     demo(&["prompt", "greet", "name=Ada"])
@@ -133,6 +137,7 @@ fn forms_are_answered_from_the_command_line() {
 
 /// STD-15, STD-19: the same framing and the same lifecycle on sockets, in both eras, found out or chosen; the
 /// address is told, a signal ends the server.
+/// CLI-8.
 #[test]
 fn the_demo_is_reached_by_unix_socket_and_tcp() {
     let scratch = Scratch::new("sockets");
@@ -164,6 +169,7 @@ fn a_broken_pipe_is_success() {
     assert_eq!(ran.stderr, "");
 }
 
+/// CLI-46: words, files and stdin.
 #[test]
 fn arguments_come_from_files_and_stdin() {
     let scratch = Scratch::new("files");

@@ -141,6 +141,7 @@ fn literal_secrets_are_warned_of_and_never_shown() {
     assert!(!world.home.join(".cursor").exists(), "nothing is written unasked");
 }
 
+/// CLI-33, CLI-34: taken over from other tools, and written for them.
 #[test]
 fn servers_come_from_other_tools_and_go_to_them() {
     let world = World::new("exchange");
@@ -300,6 +301,7 @@ fn slips_are_told_with_what_to_do() {
     assert_eq!(explained["inputs"]["mode"], "answered");
 }
 
+/// CLI-35: where an entry comes from, and what it shadows.
 #[test]
 fn precedence_is_explained() {
     let world = World::new("explain");

@@ -180,6 +180,7 @@ fn a_timeout_is_12_and_cancels_on_the_wire() {
 }
 
 /// S0-33, S0-87: exit status and last words of a server that dies, whenever it dies.
+/// CLI-27, CLI-28.
 #[test]
 fn a_server_that_exits_is_13_with_its_last_words() {
     cardan(&["info", "--", "sh", "-c", "echo oops >&2; exit 3"]).exits(13).tells(&[

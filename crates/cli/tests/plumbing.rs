@@ -27,6 +27,7 @@ fn ping_tells_how_long_it_took() {
 }
 
 /// A result is printed as it came, and params go out as they are spelled.
+/// CLI-22.
 #[test]
 fn raw_calls_anything() {
     for era in ERAS {

@@ -190,6 +190,7 @@ fn is_running(pid: &str) -> bool {
 }
 
 /// S0-44, S0-45, S0-74, S0-79: a process that is killed comes back as another one; Ctrl-C leaves none behind.
+/// CLI-25, CLI-29.
 #[test]
 fn s0_74_a_killed_process_comes_back() {
     let world = World::new("killed");
@@ -212,6 +213,7 @@ fn s0_74_a_killed_process_comes_back() {
 }
 
 /// S0-79: the file changes while it is watched: a broken one is refused, a good one touches only what it changes.
+/// CLI-36.
 #[test]
 fn s0_79_the_file_is_followed() {
     let world = World::new("followed");

@@ -58,6 +58,7 @@ impl Drop for Serving {
 }
 
 /// S1-27: everything that is printed works as it stands, on https and wss alike, in both eras.
+/// CLI-5, CLI-7.
 #[test]
 fn s1_27_printed_commands_work_as_they_stand() {
     let scratch = Scratch::new("tls printed");
@@ -81,6 +82,7 @@ fn s1_27_printed_commands_work_as_they_stand() {
 }
 
 /// S1-27: without trust there is no session; the insecure switch opens one, and says so every time.
+/// CLI-44.
 #[test]
 fn s1_27_insecure_is_loud() {
     let scratch = Scratch::new("tls-insecure");
