@@ -11,7 +11,7 @@ use cardan_proto::era::Revision;
 use cardan_proto::finding::Strictness;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::complete::CompleteArgs;
 use crate::cmd::completions::CompletionsArgs;
@@ -27,7 +27,7 @@ use crate::cmd::search::SearchArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::log::Log;
 use crate::look::Tagging;
-use crate::look::args::{ContentArgs, LookArgs};
+use crate::look::args::{ContentArgs, LookArgs, asked};
 use crate::output::Form;
 use crate::telemetry::Telemetry;
 
@@ -49,6 +49,15 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     });
     format!("{}\nrevisions: {}", env!("CARGO_PKG_VERSION"), dates.join(", "))
 });
+
+impl Cli {
+    /// Reads the command line. Help and errors are in the colours that it asks for.
+    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command().color(asked(&words));
+        let matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -180,6 +189,8 @@ Examples:
   cardan call add a=2 b=3 -- cardan demo
   cardan call 'add(a: 2, b: 3)' -- cardan demo
   cardan call echo message=@letter.txt -- cardan demo
+  cardan call picture -o pictures/ -- cardan demo
+  cardan call slow --jsonl -- cardan demo
   cardan call ask question='Your name?' --answer answer=Ada -- cardan demo
   cardan call tcp://127.0.0.1:7000 slow steps=5 --timeout 10
   echo '{\"message\":\"hi\"}' | cardan call echo --args - -- cardan demo"

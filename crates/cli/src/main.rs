@@ -38,8 +38,6 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
 use exit::Exit;
 use failure::Failure;
@@ -48,7 +46,7 @@ fn main() -> ExitCode {
     if let Some(exit) = tab::answer(std::env::args_os().skip(1).map_while(|word| word.into_string().ok())) {
         return exit;
     }
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; whoever closed the pipe does not want to read them.

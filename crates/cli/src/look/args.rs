@@ -1,8 +1,9 @@
 //! The options that say how things look.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ColorChoice, ValueEnum};
 
 /// For every command.
 #[derive(Debug, Args)]
@@ -19,6 +20,17 @@ pub(crate) enum When {
     Auto,
     Always,
     Never,
+}
+
+/// The colours that a command line asks for before it is understood: what is wrong with it is told in them.
+pub(crate) fn asked(words: &[OsString]) -> ColorChoice {
+    let mut words = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
+    let value = words.find_map(|word| word.strip_prefix("--color").map(|rest| rest.strip_prefix('=')));
+    match value.flatten().or_else(|| value.and_then(|_| words.next())) {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
 }
 
 /// For commands whose result has content.
@@ -57,4 +69,24 @@ pub(crate) struct LinesArgs {
     /// Print progress, log notes, findings and the result as they come, a tagged line of JSON each
     #[arg(long, conflicts_with = "json")]
     pub(crate) jsonl: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_asked_for_before_the_command_is_understood() {
+        let rows: [(&[&str], ColorChoice); 5] = [
+            (&["cardan", "--color", "never", "--help"], ColorChoice::Never),
+            (&["cardan", "list", "--color=always"], ColorChoice::Always),
+            (&["cardan", "list", "--", "server", "--color", "never"], ColorChoice::Auto),
+            (&["cardan", "--color"], ColorChoice::Auto),
+            (&["cardan"], ColorChoice::Auto),
+        ];
+        for (words, choice) in rows {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(asked(&words), choice, "{words:?}");
+        }
+    }
 }

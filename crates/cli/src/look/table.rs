@@ -49,7 +49,7 @@ pub(crate) fn lines(rows: &[impl AsRef<[Line]>], fit: Fit<'_>) -> Vec<Line> {
         let last = cell(*last);
         match fit.columns {
             Some(columns) if line.width() + last.width() > columns => {
-                out.push(line.cut(columns));
+                out.push(line.trimmed().cut(columns));
                 out.extend(below(last, columns));
             }
             _ => {

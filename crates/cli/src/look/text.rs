@@ -73,6 +73,18 @@ impl Line {
         self
     }
 
+    /// Without spaces at its end.
+    pub(crate) fn trimmed(mut self) -> Self {
+        while let Some(last) = self.spans.last_mut() {
+            last.text.truncate(last.text.trim_end().len());
+            if !last.text.is_empty() {
+                break;
+            }
+            self.spans.pop();
+        }
+        self
+    }
+
     /// As much of it as fits; what is missing is marked.
     pub(crate) fn cut(self, columns: usize) -> Self {
         if self.width() <= columns {

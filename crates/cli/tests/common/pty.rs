@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
@@ -22,6 +23,7 @@ pub(crate) struct Pty {
     stdin: Option<String>,
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
+    cwd: Option<PathBuf>,
 }
 
 /// What of our own surroundings must not reach the command: each changes what is shown.
@@ -48,6 +50,7 @@ impl Pty {
             stdin: None,
             stdout: None,
             stderr: None,
+            cwd: None,
         }
     }
 
@@ -66,6 +69,12 @@ impl Pty {
     /// With a variable in the command's environment.
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// In another directory.
+    pub(crate) fn cwd(mut self, folder: &Path) -> Self {
+        self.cwd = Some(folder.to_owned());
         self
     }
 
@@ -109,6 +118,9 @@ impl Pty {
         }
         command.envs(self.env).stdin(copy());
         command.stdout(self.stdout.unwrap_or_else(copy)).stderr(self.stderr.unwrap_or_else(copy));
+        if let Some(folder) = self.cwd {
+            command.current_dir(folder);
+        }
         let child = command.spawn().expect("setsid of util-linux is installed");
         // With the last copy of their end the output ends.
         drop((command, theirs));

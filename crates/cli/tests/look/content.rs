@@ -41,6 +41,21 @@ fn text_is_raw_at_a_terminal_too_when_wanted() {
     assert!(!dumb.bytes.contains(&0x1b), "{}", dumb.written());
 }
 
+/// The width of a terminal that is not there is nobody's business.
+#[test]
+fn columns_are_not_believed() {
+    let run = |columns: &str| {
+        let mut command = std::process::Command::new(CARDAN);
+        command.args(["list", "--", CARDAN, "demo"]).env("COLUMNS", columns);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(run("20"), run("200"));
+    assert!(run("20").lines().any(|line| line.len() > 60));
+    demo(&["list", "--color", "sometimes"]).exits(1);
+    let help = Pty::new(80).run(&["--color", "never", "--help"]).exits(0);
+    assert!(!help.bytes.contains(&0x1b), "{}", help.written());
+}
+
 fn names(folder: &str) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()

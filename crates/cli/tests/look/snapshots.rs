@@ -3,17 +3,28 @@
 use std::path::Path;
 
 use super::common::pty::{Pty, Shown};
-use super::common::{CARDAN, has_python, peer};
+use super::common::{CARDAN, Scratch, has_python, peer};
 use super::{server, snapshot};
 
 const WIDTHS: [u16; 3] = [60, 80, 120];
 
 /// Runs a command at every width, with colours and without, and compares.
 fn everywhere(name: &str, exit: i32, words: &[&str], target: &[&str]) {
+    at_home(name, exit, &[words, &["--quiet"]].concat(), target, None);
+}
+
+/// The same for someone whose home this is.
+fn at_home(name: &str, exit: i32, words: &[&str], target: &[&str], home: Option<&Path>) {
     for columns in WIDTHS {
         for color in ["always", "never"] {
-            let words = [words, &["--color", color, "--quiet"], target].concat();
-            let shown = Pty::new(columns).run(&words).exits(exit);
+            let words = [words, &["--color", color], target].concat();
+            let pty = match home {
+                Some(home) => Pty::new(columns).cwd(home).env("HOME", home.to_str().unwrap()),
+                None => Pty::new(columns),
+            };
+            let pty =
+                pty.env("XDG_CONFIG_HOME", "").env("XDG_CACHE_HOME", "").env("CARDAN_CONFIG", "cardan.toml");
+            let shown = pty.run(&words).exits(exit);
             fits(&shown, columns, name);
             let colors = if color == "always" { "-colors" } else { "" };
             snapshot::same(&format!("{name}-{columns}{colors}"), &timeless(&shown.written()));
@@ -76,6 +87,23 @@ fn results() {
         everywhere("neat-structure", 0, &["call", "structure"], &server("neat"));
         everywhere("neat-media", 0, &["call", "media"], &server("neat"));
     }
+}
+
+/// What is configured: where there is little room, where it comes from goes below it.
+#[test]
+fn tables() {
+    let scratch = Scratch::new("tables");
+    let config = r#"
+[servers.demo]
+command = "cardan-demo-that-has-a-rather-long-name"
+args = ["--flag", "a word"]
+[servers."天気"]
+url = "https://weather.example.com/mcp"
+enabled = false
+"#;
+    std::fs::write(scratch.file("cardan.toml"), config).unwrap();
+    let home = std::fs::canonicalize(scratch.file(".")).unwrap();
+    at_home("config-list", 0, &["config", "list"], &[], Some(&home));
 }
 
 /// CLI-1: the reference server of another hand, at the same widths.

@@ -31,6 +31,7 @@ use crate::interrupt::Interrupts;
 use crate::log::Log;
 use crate::look::Surface;
 use crate::output::{self, Form, clean, tell};
+use crate::progress::during;
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let interrupts = Interrupts::watch()?;
@@ -137,7 +138,9 @@ async fn wait(fleet: &Fleet, patience: Patience, interrupts: &Interrupts) -> Wai
             // Not even a turn of the runtime: what is known is known.
             Patience::Window(window) if window.is_zero() => {}
             Patience::Window(window) => fleet.settle(window).await,
-            Patience::Started(within) => fleet.started(within).await,
+            Patience::Started(within) => {
+                during("starting the servers", Some(within), fleet.started(within)).await;
+            }
         }
     };
     tokio::select! {

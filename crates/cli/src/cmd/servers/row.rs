@@ -185,6 +185,36 @@ pub(crate) fn span(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::style::Paint;
+
+    /// Columns that can be done without go first, and what explains a server goes below it.
+    #[test]
+    fn the_table_fits() {
+        let rows = [
+            json!({ "name": "天気", "transport": "http", "era": "modern", "revision": "R", "state": "ready", "up": true,
+                    "since_ms": 61_000, "restarts": 0, "tools": 12, "catalog": "told" }),
+            json!({ "name": "lost", "transport": "stdio", "state": "down", "up": false, "since_ms": 5_000, "restarts": 3,
+                    "cause": "cannot start `nowhere`: there is\x1b[2J no such file; check the path" }),
+        ];
+        let shown = |columns| -> Vec<String> {
+            health_table(&rows, columns).iter().map(|line| line.painted(Paint::Plain)).collect()
+        };
+        assert_eq!(
+            shown(Some(60)),
+            [
+                "SERVER  TRANSPORT  STATE  TOOLS  CAUSE",
+                "天気    http       ready  12",
+                "lost    stdio      down   -",
+                "    cannot start `nowhere`: there is\\u{1b}[2J no such file;",
+                "    check the path",
+            ]
+        );
+        assert_eq!(
+            shown(Some(120))[0],
+            "SERVER  TRANSPORT  PROTOCOL  STATE  FOR    RESTARTS  TOOLS  CATALOG  CAUSE"
+        );
+        assert!(shown(None)[2].ends_with("check the path"), "nothing is cut where no one looks");
+    }
 
     #[test]
     fn times_are_told_in_their_largest_unit() {
