@@ -1,0 +1,51 @@
+//! Bounds of replicas that share sessions: how long who owns what, and how long anybody waits for the store.
+
+use std::time::Duration;
+
+/// How long a replica owns its sessions without a word from the store. Longer: the store may be away for longer; shorter:
+/// the sessions of a replica that died are taken over sooner.
+pub const LEASE: Duration = Duration::from_secs(15);
+
+/// A shorter lease would not outlast a store that is slow once.
+pub const MIN_LEASE: Duration = Duration::from_secs(2);
+
+/// A longer one would keep sessions of the dead from their clients for too long.
+pub const MAX_LEASE: Duration = Duration::from_secs(300);
+
+/// One call of the store, connecting included.
+pub const STORE_CALL: Duration = Duration::from_millis(500);
+
+/// Connections to the store at a time. Whoever comes later waits, within the time of a call.
+pub const STORE_CONNECTIONS: usize = 8;
+
+/// After a failure nobody asks the store for so long: all are told at once that it is away.
+pub const STORE_PAUSE: Duration = Duration::from_millis(500);
+
+/// One value that the store answers with. Larger ones are none of ours.
+pub const VALUE_BYTES: usize = 1 << 20;
+
+/// What is written down of one session. One that needs more cannot be shared, and is refused.
+pub const RECORD_BYTES: usize = 256 << 10;
+
+/// Resources whose changes a session wants to hear of, as far as they are written down.
+pub const SUBSCRIPTIONS: usize = 1024;
+
+/// How long the word of a replica that forwards is good. Clocks of replicas may differ by as much.
+pub const PASS_AGE: Duration = Duration::from_secs(60);
+
+/// How long a look at the store is believed about who owns a session of others.
+pub const OWNER_AGE: Duration = Duration::from_secs(2);
+
+/// Owners of others' sessions that are remembered.
+pub const OWNERS: usize = 16_384;
+
+/// Pause before the store is asked again for an owner that cannot be reached.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Making a connection to another replica.
+pub const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long the handshake of a session is repeated by who has taken it over.
+pub const RESTORE: Duration = Duration::from_secs(10);
+
+const _: () = assert!(STORE_CALL.as_millis() * 3 < MIN_LEASE.as_millis(), "a lease outlasts a slow call");

@@ -1,0 +1,471 @@
+//! One of several replicas: its lease, and what it may do with sessions while that lasts.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use cardan_proto::moment::Moment;
+use http::{HeaderValue, Request};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::carry::{Carry, Carrying};
+use crate::count::{Counts, Tally};
+use crate::keys::Keys;
+use crate::lease::{Lease, Step, step};
+use crate::owners::{Owner, Owners};
+use crate::pass::{self, Errand};
+use crate::place::Place;
+use crate::record::{Owned, Record};
+use crate::resp::Reply;
+use crate::script;
+use crate::store::{Away, Open, Store, lock, tcp};
+
+/// How a replica is set up.
+pub struct Settings {
+    /// Where the store is.
+    pub store: Place,
+    /// How it is reached; nothing: by TCP.
+    pub open: Option<Open>,
+    /// What every key there begins with.
+    pub prefix: String,
+    /// Where the others reach this replica.
+    pub address: String,
+    /// What all replicas know and nobody else.
+    pub secret: String,
+    /// How long sessions stay a replica's own without a word from the store.
+    pub lease: Duration,
+    /// How long a session that nobody renews is kept.
+    pub life: Duration,
+    /// The way to the others.
+    pub carry: Arc<dyn Carry>,
+}
+
+/// One of several replicas. Cheap to clone.
+#[derive(Clone)]
+pub struct Replicas(Arc<Inner>);
+
+struct Inner {
+    store: Store,
+    keys: Keys,
+    /// This process among all that ever were: drawn at the start.
+    tag: String,
+    address: String,
+    prefix: String,
+    life: String,
+    begun: Instant,
+    lease: Mutex<Lease>,
+    /// When the lease is over, in milliseconds since the start.
+    until: AtomicU64,
+    standing: watch::Sender<Standing>,
+    owners: Owners,
+    tally: Tally,
+    carry: Arc<dyn Carry>,
+    keeper: OnceLock<AbortHandle>,
+}
+
+/// How the lease stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// How often it began anew: what was held before is to be looked up.
+    pub epoch: u64,
+    /// Is it held?
+    pub held: bool,
+}
+
+/// A session of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    name: String,
+    fence: u64,
+}
+
+/// Is a session still ours?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Still {
+    /// It is.
+    Ours,
+    /// It has ended, or another replica has it.
+    Lost,
+}
+
+/// A session that is not here.
+#[derive(Debug)]
+pub struct Found {
+    /// Who opened it.
+    pub principal: Option<String>,
+    /// Where it is, or where it was.
+    pub address: String,
+    /// What is to be done.
+    pub step: Step,
+    kept: Option<(Vec<u8>, Record)>,
+    name: String,
+}
+
+/// Why a session was not written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unkept {
+    /// The store is away, or was, and nothing is ours at the moment.
+    Away(Away),
+    /// What is to be written is too large.
+    TooLarge,
+}
+
+impl From<Away> for Unkept {
+    fn from(away: Away) -> Self {
+        Self::Away(away)
+    }
+}
+
+impl fmt::Display for Unkept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Away(away) => away.fmt(f),
+            Self::TooLarge => f.write_str("what the client said of itself is too large to be shared"),
+        }
+    }
+}
+
+impl Replicas {
+    /// Begins to keep the lease, within a tokio runtime. A store that is away may come later.
+    pub async fn start(settings: Settings) -> Result<Self, getrandom::Error> {
+        let mut tag = [0; 16];
+        getrandom::fill(&mut tag)?;
+        let open = settings.open.unwrap_or_else(tcp);
+        let inner = Arc::new(Inner {
+            store: Store::new(settings.store, open),
+            keys: Keys::derive(&settings.secret),
+            tag: URL_SAFE_NO_PAD.encode(tag),
+            address: settings.address,
+            prefix: settings.prefix,
+            life: settings.life.as_millis().to_string(),
+            begun: Instant::now(),
+            lease: Mutex::new(Lease::new(settings.lease)),
+            until: AtomicU64::new(0),
+            standing: watch::Sender::new(Standing::default()),
+            owners: Owners::default(),
+            tally: Tally::default(),
+            carry: settings.carry,
+            keeper: OnceLock::new(),
+        });
+        let pause = inner.beat().await;
+        let keeper = tokio::spawn(keep(Arc::downgrade(&inner), pause)).abort_handle();
+        inner.keeper.set(keeper).expect("it was made a line above");
+        Ok(Self(inner))
+    }
+
+    /// Is what is ours ours for sure, at this moment?
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.0.holds()
+    }
+
+    /// How the lease stands, and will stand.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.0.standing.subscribe()
+    }
+
+    /// What has happened since the start.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.tally.counts(self.0.store.failures())
+    }
+
+    /// Where the store is, without its password.
+    #[must_use]
+    pub fn store(&self) -> &Place {
+        self.0.store.place()
+    }
+
+    /// Why the store is away, if it is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Away> {
+        self.0.store.trouble()
+    }
+
+    /// How long the lease lasts: nobody has to wait longer for a replica that is gone.
+    #[must_use]
+    pub fn term(&self) -> Duration {
+        lock(&self.0.lease).term()
+    }
+
+    /// Writes down a new session, which is ours from here on.
+    pub async fn open(&self, place: &str, id: &str, record: &Record) -> Result<Hold, Unkept> {
+        let inner = &self.0;
+        inner.held()?;
+        let hold = Hold { name: inner.keys.name(place, id), fence: 1 };
+        let sealed = inner.sealed(&hold, record)?;
+        let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
+        let args = [inner.tag.as_bytes(), b"1", &sealed, inner.life.as_bytes()];
+        match inner.store.run(script::OPEN, &[session.as_bytes(), lease.as_bytes()], &args).await? {
+            Reply::Number(1) => Ok(hold),
+            _ => Err(Away(NO_LEASE.into()).into()),
+        }
+    }
+
+    /// Looks for a session that is not here; nothing: there is none.
+    pub async fn look(&self, place: &str, id: &str) -> Result<Option<Found>, Away> {
+        let inner = &self.0;
+        let name = inner.keys.name(place, id);
+        if let Some(owner) = inner.owners.fresh(&name) {
+            return Ok(Some(Found::elsewhere(name, owner, Duration::ZERO)));
+        }
+        let key = inner.session_key(&name);
+        let leases = inner.prefix_of_leases();
+        let said = match inner.store.run(script::LOOK, &[key.as_bytes()], &[leases.as_bytes()]).await {
+            Ok(said) => said,
+            // Its owner knows best whether it still is.
+            Err(away) => {
+                let last = inner.owners.last(&name).ok_or(away)?;
+                return Ok(Some(Found::elsewhere(name, last, Duration::ZERO)));
+            }
+        };
+        let found = inner.understand(name, said);
+        if let Some(Found { name, address, principal, step: Step::Forward(_), .. }) = &found {
+            let owner = Owner { address: address.clone(), principal: principal.clone() };
+            inner.owners.saw(name, owner);
+        }
+        Ok(found)
+    }
+
+    /// Who was believed to own it does not answer.
+    pub fn doubt(&self, found: &Found) {
+        self.0.owners.forget(&found.name);
+    }
+
+    /// Takes a session over that was found so; nothing: somebody else was faster, or its owner is back.
+    pub async fn take(&self, found: &Found) -> Result<Option<(Hold, Record)>, Unkept> {
+        let inner = &self.0;
+        inner.held()?;
+        let (Step::Take(fence), Some((seen, record))) = (found.step, &found.kept) else { return Ok(None) };
+        let hold = Hold { name: found.name.clone(), fence };
+        let sealed = inner.sealed(&hold, record)?;
+        let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
+        let (leases, number) = (inner.prefix_of_leases(), fence.to_string());
+        let args = [
+            leases.as_bytes(),
+            seen,
+            inner.tag.as_bytes(),
+            number.as_bytes(),
+            &sealed,
+            inner.life.as_bytes(),
+        ];
+        match inner.store.run(script::TAKE, &[session.as_bytes(), lease.as_bytes()], &args).await? {
+            Reply::Number(1) => {
+                Tally::add(&inner.tally.takeovers);
+                Ok(Some((hold, record.clone())))
+            }
+            Reply::Number(0) => Ok(None),
+            _ => Err(Away(NO_LEASE.into()).into()),
+        }
+    }
+
+    /// Writes down what has become of a session; nothing: that it lives on.
+    pub async fn write(&self, hold: &Hold, record: Option<&Record>) -> Result<Still, Unkept> {
+        let inner = &self.0;
+        let sealed = record.map(|record| inner.sealed(hold, record)).transpose()?.unwrap_or_default();
+        let (session, fence) = (inner.session_key(&hold.name), hold.fence.to_string());
+        let args = [inner.tag.as_bytes(), fence.as_bytes(), &sealed, inner.life.as_bytes()];
+        let said = inner.store.run(script::WRITE, &[session.as_bytes()], &args).await?;
+        Ok(inner.still(&said))
+    }
+
+    /// Ends a session for all.
+    pub async fn end(&self, hold: &Hold) -> Result<Still, Away> {
+        let inner = &self.0;
+        let (session, fence) = (inner.session_key(&hold.name), hold.fence.to_string());
+        let args = [inner.tag.as_bytes(), fence.as_bytes()];
+        let said = inner.store.run(script::DROP, &[session.as_bytes()], &args).await?;
+        Ok(inner.still(&said))
+    }
+
+    /// What a request that is forwarded shows.
+    #[must_use]
+    pub fn pass(&self, errand: Errand<'_>, principal: Option<&str>) -> Option<HeaderValue> {
+        let text = pass::write(errand, principal, &self.0.keys)?;
+        HeaderValue::try_from(text).ok()
+    }
+
+    /// As whom the client of a forwarded request was let in; nothing: no replica has forwarded it.
+    #[must_use]
+    pub fn admits(&self, pass: &HeaderValue, errand: Errand<'_>) -> Option<Option<String>> {
+        pass::read(pass.to_str().ok()?, errand, &self.0.keys)
+    }
+
+    /// Brings a request to the replica at `address`.
+    pub fn carry(&self, address: &str, request: Request<Bytes>) -> Carrying {
+        Tally::add(&self.0.tally.forwards);
+        self.0.carry.carry(address, request)
+    }
+
+    /// Gives all sessions up, so that others need not wait to take them over.
+    pub async fn release(&self) {
+        let inner = &self.0;
+        if let Some(keeper) = inner.keeper.get() {
+            keeper.abort();
+        }
+        lock(&inner.lease).release();
+        inner.tell();
+        // Where the store is away, the lease is over by itself.
+        let _ = inner.store.run(script::RELEASE, &[inner.lease_key().as_bytes()], &[]).await;
+    }
+}
+
+const NO_LEASE: &str = "the lease of this replica is being renewed";
+
+impl Found {
+    fn elsewhere(name: String, owner: Owner, left: Duration) -> Self {
+        let Owner { address, principal } = owner;
+        Self { principal, address, step: Step::Forward(left), kept: None, name }
+    }
+}
+
+impl Inner {
+    /// Renews the lease. When to do it again.
+    async fn beat(&self) -> Duration {
+        let (beat, term) = {
+            let mut lease = lock(&self.lease);
+            (lease.beat(self.now()), lease.term())
+        };
+        let (mark, term) = (beat.mark.to_string(), term.as_millis().to_string());
+        let key = self.lease_key();
+        let said = self.store.run(script::BEAT, &[key.as_bytes()], &[mark.as_bytes(), term.as_bytes()]).await;
+        let mut lease = lock(&self.lease);
+        let pause = match said {
+            Ok(said) => {
+                let before = match said {
+                    Reply::Bytes(mark) => std::str::from_utf8(&mark).ok().and_then(|mark| mark.parse().ok()),
+                    _ => None,
+                };
+                lease.confirmed(beat, before);
+                lease.pause()
+            }
+            // Sooner: others are told nothing but that they have to wait.
+            Err(_) => lease.pause().min(RETRY),
+        };
+        let left = lease.until().map(|until| until.since(self.now())).filter(|left| !left.is_zero());
+        drop(lease);
+        self.tell();
+        pause.min(left.unwrap_or(pause))
+    }
+
+    /// Lets everyone know how the lease stands.
+    fn tell(&self) {
+        let lease = lock(&self.lease);
+        let until =
+            lease.until().map_or(0, |until| u64::try_from(until.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.until.store(until, Ordering::SeqCst);
+        let standing = Standing { epoch: lease.epoch(), held: lease.holds(self.now()) };
+        drop(lease);
+        self.standing.send_if_modified(|told| std::mem::replace(told, standing) != standing);
+    }
+
+    fn holds(&self) -> bool {
+        u128::from(self.until.load(Ordering::SeqCst)) > self.begun.elapsed().as_millis()
+    }
+
+    fn held(&self) -> Result<(), Away> {
+        if self.holds() {
+            return Ok(());
+        }
+        Err(self.store.trouble().unwrap_or_else(|| Away(NO_LEASE.into())))
+    }
+
+    fn now(&self) -> Moment {
+        Moment::after(self.begun.elapsed())
+    }
+
+    fn sealed(&self, hold: &Hold, record: &Record) -> Result<Vec<u8>, Unkept> {
+        let owned = Owned {
+            owner: self.tag.clone(),
+            address: self.address.clone(),
+            fence: hold.fence,
+            record: record.clone(),
+        };
+        owned.seal(&hold.name, &self.keys).ok_or(Unkept::TooLarge)
+    }
+
+    /// What the store has in the place of a session.
+    fn understand(&self, name: String, said: Reply) -> Option<Found> {
+        let Reply::List(said) = said else { return None };
+        let [Reply::Bytes(owner), Reply::Bytes(fence), Reply::Bytes(sealed), Reply::Number(left)] = &said[..]
+        else {
+            return None;
+        };
+        let owned = Owned::open(sealed, &name, &self.keys).ok();
+        // Who owns it is said twice, and must be the same.
+        let same =
+            |owned: &Owned| owned.owner.as_bytes() == owner && owned.fence.to_string().as_bytes() == fence;
+        let Some(owned) = owned.filter(same) else {
+            Tally::add(&self.tally.unreadable);
+            return None;
+        };
+        let left = u64::try_from(*left).ok().map(Duration::from_millis);
+        let step = step(&owned.owner, &self.tag, owned.fence, left);
+        let Owned { address, record, .. } = owned;
+        Some(Found {
+            principal: record.principal.clone(),
+            address,
+            step,
+            kept: Some((sealed.clone(), record)),
+            name,
+        })
+    }
+
+    fn still(&self, said: &Reply) -> Still {
+        if *said == Reply::Number(1) {
+            return Still::Ours;
+        }
+        Tally::add(&self.tally.stale);
+        Still::Lost
+    }
+
+    fn session_key(&self, name: &str) -> String {
+        format!("{}:session:{name}", self.prefix)
+    }
+
+    fn prefix_of_leases(&self) -> String {
+        format!("{}:replica:", self.prefix)
+    }
+
+    fn lease_key(&self) -> String {
+        self.prefix_of_leases() + &self.tag
+    }
+}
+
+/// A beat that failed is tried again after so long.
+const RETRY: Duration = Duration::from_millis(600);
+
+/// Keeps the lease for as long as somebody has the replica.
+async fn keep(inner: Weak<Inner>, mut pause: Duration) {
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(inner) = inner.upgrade() else { return };
+        // It may be over by now.
+        inner.tell();
+        pause = inner.beat().await;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replicas")
+            .field("store", self.store())
+            .field("address", &self.0.address)
+            .finish_non_exhaustive()
+    }
+}
