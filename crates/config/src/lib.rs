@@ -23,6 +23,7 @@ pub mod policy;
 pub mod problem;
 pub mod read;
 pub mod reconnect;
+pub mod replicas;
 pub mod resolve;
 pub mod rules;
 mod run;

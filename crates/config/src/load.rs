@@ -13,6 +13,7 @@ use crate::gateway::Gateway;
 use crate::policy::Policy;
 use crate::problem::{Problem, Scene};
 use crate::read::{File, Input};
+use crate::replicas::Replicas;
 use crate::resolve::input_variable;
 use crate::server::{Server, Settings};
 use crate::telemetry::Telemetry;
@@ -37,7 +38,7 @@ pub const VARIABLE: &str = "CARDAN_CONFIG";
 const ROOTS: [&str; 3] = [".git", ".hg", ".jj"];
 
 /// What holds for more than the servers of its file, so that only the user says it. Policy may stay: it takes away and gives nothing.
-const OF_USERS: [&str; 6] = ["telemetry", "gateway", "defaults", "imports", "daemon", "client"];
+const OF_USERS: [&str; 7] = ["telemetry", "replicas", "gateway", "defaults", "imports", "daemon", "client"];
 
 /// Everything that is configured. What cannot be read is in `problems`; the rest is usable.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +71,8 @@ pub struct Config {
     pub daemon: Option<bool>,
     /// How servers are answered.
     pub client: Answering,
+    /// How sessions are shared between gateways.
+    pub replicas: Replicas,
 }
 
 /// A file that was read.
@@ -240,6 +243,7 @@ impl Config {
         self.telemetry = std::mem::take(&mut self.telemetry).or(&file.telemetry);
         self.daemon = self.daemon.or(file.daemon);
         self.client = std::mem::take(&mut self.client).or(&file.client);
+        self.replicas = std::mem::take(&mut self.replicas).or(&file.replicas);
         if file.policy != Policy::default() {
             self.policies.push(file.policy.clone());
         }
@@ -344,7 +348,7 @@ fn withhold(file: &mut File) -> Vec<Problem> {
         return Vec::new();
     }
     (file.telemetry, file.gateway) = (Telemetry::default(), Gateway::default());
-    file.client = Answering::default();
+    (file.client, file.replicas) = (Answering::default(), Replicas::default());
     (file.defaults, file.imports, file.daemon) = (Settings::default(), Vec::new(), None);
     let said = file.root().entries().iter().filter(|entry| OF_USERS.contains(&entry.key.as_str()));
     let told = said.map(|entry| {

@@ -174,7 +174,7 @@ fn s2_42_wrong_numbers_of_reconnection_say_what_is_accepted() {
 #[test]
 fn unknown_keys_are_errors_in_our_file_only() {
     let text = "[server.a]\ncommand = \"x\"\n";
-    let top = "accepted: servers, defaults, imports, inputs, gateway, policy, telemetry or client";
+    let top = "accepted: servers, defaults, imports, inputs, gateway, policy, telemetry, daemon, client or replicas";
     told(
         "cardan.toml",
         text,

@@ -17,6 +17,7 @@ use crate::file::read_plain;
 use crate::gateway::Gateway;
 use crate::policy::Policy;
 use crate::problem::{Problem, Scene, choice};
+use crate::replicas::Replicas;
 use crate::server::{Provenance, Server, Settings};
 use crate::telemetry::Telemetry;
 use crate::tool::{Format, OF_PROJECTS, Tool};
@@ -54,6 +55,8 @@ pub struct File {
     pub daemon: Option<bool>,
     /// Ours: how servers are answered.
     pub client: Answering,
+    /// Ours: how sessions are shared between gateways.
+    pub replicas: Replicas,
     root: Node,
     text: String,
 }
@@ -96,8 +99,18 @@ impl fmt::Debug for Input {
 }
 
 /// The top-level keys of `cardan.toml`.
-const TOP: [&str; 9] =
-    ["servers", "defaults", "imports", "inputs", "gateway", "policy", "telemetry", "daemon", "client"];
+const TOP: [&str; 10] = [
+    "servers",
+    "defaults",
+    "imports",
+    "inputs",
+    "gateway",
+    "policy",
+    "telemetry",
+    "daemon",
+    "client",
+    "replicas",
+];
 
 impl File {
     /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
@@ -129,6 +142,7 @@ impl File {
             telemetry: Telemetry::default(),
             daemon: None,
             client: Answering::default(),
+            replicas: Replicas::default(),
             root,
             text: text.to_owned(),
         };
@@ -295,6 +309,11 @@ impl File {
         if let Some(table) = root.member("client") {
             let (client, problems) = Answering::read(scene, table);
             self.client = client;
+            self.problems.extend(problems);
+        }
+        if let Some(table) = root.member("replicas") {
+            let (replicas, problems) = Replicas::read(scene, table);
+            self.replicas = replicas;
             self.problems.extend(problems);
         }
         if let Some(defaults) = root.member("defaults") {
