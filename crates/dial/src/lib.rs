@@ -20,6 +20,7 @@
 mod answer;
 mod body;
 mod build;
+mod carrier;
 mod exchange;
 mod fetch;
 mod head;
@@ -33,6 +34,7 @@ mod refresh;
 mod stream;
 
 pub use build::{Http, HttpError, Kind, Proxies};
+pub use carrier::Carrier;
 pub use fetch::FetchError;
 pub use link::HttpLink;
 pub use net::{Dial, Dialing, Stream};

@@ -245,6 +245,13 @@ pub(crate) struct Conn {
     shape: Shape,
 }
 
+impl Conn {
+    /// What is below, for who speaks something else.
+    pub(crate) fn into_stream(self) -> Box<dyn Stream> {
+        self.stream.into_inner()
+    }
+}
+
 /// How requests are written to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {

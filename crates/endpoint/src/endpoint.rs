@@ -9,26 +9,29 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use cardan_proto::era::{Era, unsupported};
 use cardan_proto::http::era::Undecided;
-use cardan_proto::http::headers::{self, Accepts};
+use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID, SessionHeader};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
+use cardan_replicas::Pass;
 use cardan_runtime::service::{Host, Service};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 
 use crate::body::Body;
 use crate::door::{CLOSING, Door, Doorway};
+use crate::elsewhere::{Came, settle};
 use crate::events::{self, Streams};
 use crate::hub::Posted;
-use crate::ingress::{Meaning, Meaningless, admit, agreed, read_body, understand};
+use crate::ingress::{Meaning, Meaningless, admit, admit_forwarded, agreed, read_body, understand};
 use crate::legacy;
 use crate::options::{Options, Paths, Replies, Traces, Verify};
 use crate::page::{self, Page};
 use crate::post::Exchange;
 use crate::reply::Answer;
-use crate::sessions::Sessions;
+use crate::sessions::{SessionId, Sessions};
+use crate::sharing::{Forged, Keep, Sharing};
 use crate::socket::{self, Sockets};
 
 /// One endpoint: every client, both eras, over every HTTP transport. Cheap to clone.
@@ -81,7 +84,9 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) paths: Paths,
     pub(crate) replies: Replies,
     pub(crate) verify: Option<Arc<dyn Verify>>,
-    pub(crate) sessions: Sessions<H::Service>,
+    pub(crate) sessions: Arc<Sessions<H::Service>>,
+    /// Sessions that replicas share, where they do.
+    pub(crate) sharing: Option<Sharing<H::Service>>,
     pub(crate) streams: Streams,
     pub(crate) sockets: Sockets,
     pub(crate) doorway: Doorway,
@@ -122,13 +127,17 @@ impl<H: Host> Endpoint<H> {
         };
         let mut ingress = ingress::Config::new(options.allow, legacy, &config.limits);
         ingress.accept = options.accept;
+        let sessions = Arc::new(Sessions::new(&config.limits));
+        let path = options.paths.mcp.as_deref().unwrap_or_default();
+        let sharing = options.replicas.map(|replicas| Sharing::new(replicas, path, Arc::clone(&sessions)));
         Self(Arc::new(Shared {
             anyone: host.service(None),
             ingress,
             paths: options.paths,
             replies: options.replies,
             verify: options.verify,
-            sessions: Sessions::new(&config.limits),
+            sessions,
+            sharing,
             streams: Streams::default(),
             sockets: Sockets::default(),
             doorway: Doorway::default(),
@@ -172,6 +181,9 @@ impl<H: Host> Endpoint<H> {
 
     /// Takes nothing new, and tells all who are here.
     pub(crate) fn shut(&self, reason: &'static str) {
+        if let Some(sharing) = &self.0.sharing {
+            sharing.leave();
+        }
         self.0.sockets.shut();
         self.0.doorway.close(reason);
         self.0.host.close(reason);
@@ -227,14 +239,18 @@ where
     B: http_body::Body<Data = Bytes>,
 {
     let length = body.size_hint().exact();
-    let (accepts, principal) = match admit(&parts, length, shared) {
+    let pass = match shared.sharing.as_ref().map_or(Ok(None), |sharing| sharing.pass(&parts)) {
+        Ok(pass) => pass,
+        Err(Forged) => return Answer::on(parts.headers).status(StatusCode::FORBIDDEN),
+    };
+    let admitted = match &pass {
+        None => admit(&parts, length, shared),
+        Some(pass) => admit_forwarded(&parts, length, pass, shared),
+    };
+    let (accepts, principal) = match admitted {
         Ok((Admission::Post { accepts, .. }, principal)) => (accepts, principal),
-        Ok((Admission::Push { last_event_id, .. }, principal)) => {
-            let last = last_event_id.map(str::to_owned);
-            return legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref());
-        }
-        Ok((Admission::End { .. }, principal)) => {
-            return legacy::end(shared, parts.headers, principal.as_ref());
+        Ok((Admission::Push { .. } | Admission::End { .. }, principal)) => {
+            return sessionful(shared, parts, principal, pass.as_ref()).await;
         }
         Err(refusal) => return Answer::on(parts.headers).refusal(refusal),
     };
@@ -247,9 +263,24 @@ where
             return Answer::on(parts.headers).bad(status, why);
         }
     };
+    if let Some(sharing) = &shared.sharing {
+        if pass.as_ref().is_some_and(|pass| !pass.is_for(&body)) {
+            return Answer::on(parts.headers).status(StatusCode::FORBIDDEN);
+        }
+        if let Some(id) = sharing.elsewhere(&parts.headers) {
+            let came = Came::new(&parts, &body, principal.as_ref(), pass.as_ref());
+            // Boxed, so that those who find their session here carry nothing of it.
+            if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
+                return response;
+            }
+        }
+    }
     match post(shared, parts.headers, &body, shared.replies.choose(accepts), principal) {
         Posting::Answered(response) => response,
         Posting::Legacy(posted, answer, accepts) => legacy::reply(posted, answer, accepts, limits).await,
+        Posting::Keep(keep, posted, answer, accepts) => {
+            Box::pin(legacy::kept(shared, keep, posted, answer, accepts)).await
+        }
         Posting::Modern(exchange, answer, accepts) => exchange.answer(answer, accepts, &shared.doorway).await,
         Posting::Note(exchange, answer) => {
             exchange.note().await;
@@ -258,12 +289,46 @@ where
     }
 }
 
+/// GET and DELETE, which only the legacy era has: the push lane of a session, and its end.
+async fn sessionful<H: Host>(
+    shared: &Shared<H>,
+    parts: Parts,
+    principal: Option<Arc<str>>,
+    pass: Option<&Pass>,
+) -> Response<Body> {
+    let sharing = shared.sharing.as_ref();
+    if let Some(sharing) = sharing
+        && let Some(id) = sharing.elsewhere(&parts.headers)
+    {
+        let nothing = Bytes::new();
+        let came = Came::new(&parts, &nothing, principal.as_ref(), pass);
+        if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
+            return response;
+        }
+    }
+    if parts.method == http::Method::GET {
+        let last = headers::single_text(&LAST_EVENT_ID, &parts.headers).ok().flatten().map(str::to_owned);
+        return legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref());
+    }
+    let named = match headers::session(&parts.headers) {
+        SessionHeader::Named(text) => SessionId::parse(text),
+        SessionHeader::Absent | SessionHeader::Malformed => None,
+    };
+    let response = legacy::end(shared, parts.headers, principal.as_ref());
+    if let (Some(sharing), Some(id), StatusCode::NO_CONTENT) = (sharing, named, response.status()) {
+        sharing.ended(id).await;
+    }
+    response
+}
+
 /// What a POST has led to, as a value: futures within futures would hold, and move, everything once per level.
 pub(crate) enum Posting<S: Service> {
     /// All is said.
     Answered(Response<Body>),
     /// A reply is to come from a legacy session.
     Legacy(Posted<S>, Answer, Accepts),
+    /// The same, when something was written down for other replicas.
+    Keep(Keep, Posted<S>, Answer, Accepts),
     /// A reply is to come from a session of its own.
     Modern(Exchange<S>, Answer, Accepts),
     /// A note has yet to take effect.

@@ -160,6 +160,11 @@ impl<S: Service> Hub<S> {
         inner.driver.abandon(reason);
     }
 
+    /// Whoever listens outside of calls is cut off.
+    pub(crate) fn hang_up(&self) {
+        self.lock().driver.link_mut().hang_up();
+    }
+
     /// Why the session is over: it has ended, or nothing has happened for too long.
     pub(crate) fn over(&self, idle: Duration, unopened: Duration) -> Option<&'static str> {
         let inner = self.lock();

@@ -16,12 +16,13 @@ use cardan_proto::http::era::{LegacyOffer, Markers, Undecided, decide};
 use cardan_proto::http::headers::{MCP_PROTOCOL_VERSION, SessionHeader, single_text};
 use cardan_proto::http::ingress::{
     Access, Admission, Batches, Head, LegacyServing, Refusal, Shape, authorize, bearer, check_shape, guard,
-    weigh,
+    sort, weigh,
 };
 use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Param};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
+use cardan_replicas::Pass;
 use cardan_runtime::service::Host;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -42,6 +43,20 @@ pub(crate) fn admit<'a, H: Host>(
     let principal = authorized(&parts.headers, shared)?;
     weigh(admission, head, &shared.ingress)?;
     Ok((admission, principal))
+}
+
+/// The same for a request that a replica has let in and forwarded.
+pub(crate) fn admit_forwarded<'a, H: Host>(
+    parts: &'a Parts,
+    length: Option<u64>,
+    pass: &Pass,
+    shared: &Shared<H>,
+) -> Result<(Admission<'a>, Option<Arc<str>>), Refusal> {
+    let head =
+        Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers, content_length: length };
+    let admission = sort(head, &shared.ingress)?;
+    weigh(admission, head, &shared.ingress)?;
+    Ok((admission, pass.principal.as_deref().map(Arc::from)))
 }
 
 /// Step 3, for every route.

@@ -242,6 +242,12 @@ impl Lanes {
         reader
     }
 
+    /// Whoever reads the push lane reads no more. What comes waits for the next.
+    pub(crate) fn hang_up(&mut self) {
+        self.push.reader = Reader::Nobody;
+        self.push.wake();
+    }
+
     /// What opens the push lane, where the revision primes streams. Who sees no more than that and comes back
     /// must get what waits here now.
     pub(crate) fn prime_push(&mut self) -> Bytes {

@@ -22,6 +22,7 @@ use crate::lanes::{First, Form};
 use crate::pulse::Pulse;
 use crate::reply::Answer;
 use crate::sessions::SessionId;
+use crate::sharing::{Keep, NotKept, record};
 
 /// Answers a legacy POST.
 pub(crate) fn post<H: Host>(
@@ -40,7 +41,7 @@ pub(crate) fn post<H: Host>(
     }
     let found = find(shared, &headers, principal.as_ref());
     let answer = Answer::on(headers);
-    let (_, hub) = match found {
+    let (id, hub) = match found {
         Ok(found) => found,
         Err(missing) => return Posting::Answered(missing.answer(answer)),
     };
@@ -56,7 +57,9 @@ pub(crate) fn post<H: Host>(
             Err(_) => Missing::Unknown.answer(answer),
         });
     }
+    let changed = shared.sharing.as_ref().is_some_and(|sharing| sharing.changed(id, &decoded));
     match hub.post(decoded, form(accepts)) {
+        Ok(posted) if changed => Posting::Keep(Keep::Changed(id), posted, answer, accepts),
         Ok(posted) => Posting::Legacy(posted, answer, accepts),
         Err(NotTaken::Over) => Posting::Answered(Missing::Unknown.answer(answer)),
         Err(NotTaken::TooMany) => {
@@ -75,20 +78,44 @@ fn open<H: Host>(
     principal: Option<Arc<str>>,
 ) -> Posting<H::Service> {
     let (hub, peer) = Hub::new(&shared.host, principal.clone());
+    let record = shared.sharing.as_ref().and_then(|_| record(&decoded, principal.as_ref()));
     let Ok(posted) = hub.post(decoded, form(accepts)) else {
         return Posting::Answered(answer.status(StatusCode::INTERNAL_SERVER_ERROR));
     };
-    let answer = if hub.revision().is_some() {
+    let answer = if let Some(revision) = hub.revision() {
         let Some(id) = shared.sessions.insert(hub) else {
             let busy = answer.busy(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
             return Posting::Answered(busy);
         };
         shared.host.joined(peer, principal.as_ref());
+        if let Some(mut record) = record {
+            record.revision = revision.date().to_owned();
+            return Posting::Keep(Keep::New(id, record), posted, answer, accepts);
+        }
         answer.session(id.header())
     } else {
         answer
     };
     Posting::Legacy(posted, answer, accepts)
+}
+
+/// The same when what has become of the session was written down; where that failed, its reply is not for its client.
+pub(crate) async fn kept<H: Host>(
+    shared: &Shared<H>,
+    keep: Keep,
+    posted: Posted<H::Service>,
+    mut answer: Answer,
+    accepts: Accepts,
+) -> Response<Body> {
+    let Some(sharing) = &shared.sharing else { return answer.status(StatusCode::INTERNAL_SERVER_ERROR) };
+    if let Keep::New(id, _) = &keep {
+        answer = answer.session(id.header());
+    }
+    match sharing.keep(keep).await {
+        Ok(()) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
+        Err(NotKept::Away) => Answer::on(HeaderMap::new()).busy(StatusCode::SERVICE_UNAVAILABLE, UNSHARED),
+        Err(NotKept::Lost) => Missing::Unknown.answer(answer),
+    }
 }
 
 /// Waits for the first thing there is to say. The reply alone is said as it is, all else as events.
@@ -171,6 +198,8 @@ enum Missing {
     Unnamed,
     /// The one that was named does not exist, or not for this principal.
     Unknown,
+    /// It is one of ours, but another replica may have taken it.
+    Doubtful,
     /// There is one, but the revision that was named beside it is not served.
     Revision(&'static str),
 }
@@ -179,6 +208,7 @@ impl Missing {
     fn answer(self, answer: Answer) -> Response<Body> {
         match self {
             Self::Revision(why) => answer.bad(StatusCode::BAD_REQUEST, why),
+            Self::Doubtful => answer.busy(StatusCode::SERVICE_UNAVAILABLE, DOUBTFUL),
             Self::Unnamed => answer.bad(
                 StatusCode::BAD_REQUEST,
                 "header mcp-session-id is missing, call initialize to get a session",
@@ -191,6 +221,9 @@ impl Missing {
         }
     }
 }
+
+const UNSHARED: &str = "sessions are shared with other replicas, and the store where this one is written down is away, try again later";
+const DOUBTFUL: &str = "sessions are shared with other replicas, and whose this one is cannot be told at the moment, try again later";
 
 type Found<S> = (SessionId, Arc<Hub<S>>);
 
@@ -205,6 +238,9 @@ fn find<H: Host>(
         SessionHeader::Named(text) => SessionId::parse(text).ok_or(Missing::Unknown)?,
     };
     let hub = shared.sessions.find(id).filter(|hub| hub.belongs_to(principal)).ok_or(Missing::Unknown)?;
+    if shared.sharing.as_ref().is_some_and(|sharing| !sharing.is_ours()) {
+        return Err(Missing::Doubtful);
+    }
     legacy_version(headers, shared).map_err(Missing::Revision)?;
     Ok((id, hub))
 }

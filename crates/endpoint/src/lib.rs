@@ -8,11 +8,16 @@
 //! * `events` serves the old HTTP+SSE transport: the stream's body drives the session;
 //! * `socket` takes the connection over and drives a WebSocket on a task that the endpoint owns.
 //!
+//! Where several replicas share sessions, `sharing` keeps what is ours, and `elsewhere` brings requests to the replica that
+//! has their session (`carried`), or takes it over.
+//!
 //! `page` shows what stands beside the protocol. Several endpoints share a port as [`Sites`]. No task is spawned for any other
 //! request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or tower application.
 
 mod body;
+mod carried;
 mod door;
+mod elsewhere;
 mod endpoint;
 mod events;
 mod hub;
@@ -26,6 +31,7 @@ mod post;
 mod pulse;
 mod reply;
 mod sessions;
+mod sharing;
 mod site;
 mod socket;
 mod stall;

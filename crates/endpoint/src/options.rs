@@ -7,6 +7,7 @@ use cardan_proto::http::challenge::Bearer;
 use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::ingress::{AcceptRule, LegacyServing};
 use cardan_proto::http::origin::Allow;
+use cardan_replicas::Replicas;
 
 use crate::page::{Audience, Leaf, Page, Visit};
 
@@ -114,6 +115,7 @@ pub struct Options {
     pub(crate) verify: Option<Arc<dyn Verify>>,
     pub(crate) pages: Vec<Page>,
     pub(crate) traces: Traces,
+    pub(crate) replicas: Option<Replicas>,
 }
 
 impl Options {
@@ -128,6 +130,7 @@ impl Options {
             verify: None,
             pages: Vec::new(),
             traces: Traces::default(),
+            replicas: None,
         }
     }
 
@@ -164,6 +167,12 @@ impl Options {
     /// What becomes of the trace that an HTTP request is part of.
     pub fn traces(mut self, traces: Traces) -> Self {
         self.traces = traces;
+        self
+    }
+
+    /// Legacy sessions over Streamable HTTP are shared with these.
+    pub fn replicas(mut self, replicas: Replicas) -> Self {
+        self.replicas = Some(replicas);
         self
     }
 

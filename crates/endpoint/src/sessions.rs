@@ -34,6 +34,11 @@ impl SessionId {
         (length == id.len()).then_some(Self(id))
     }
 
+    /// One of so many parts of all ids.
+    pub(crate) fn shard(self, of: usize) -> usize {
+        usize::from(self.0[0]) % of
+    }
+
     pub(crate) fn text(self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
@@ -72,7 +77,7 @@ struct Shards<S: Service> {
 
 impl<S: Service> Shards<S> {
     fn of(&self, id: SessionId) -> MutexGuard<'_, HashMap<SessionId, Arc<Hub<S>>>> {
-        lock(&self.each[usize::from(id.0[0]) % SHARDS])
+        lock(&self.each[id.shard(SHARDS)])
     }
 
     /// Forgets the sessions that are over. Their last readers keep them until they are done.
@@ -118,11 +123,18 @@ impl<S: Service> Sessions<S> {
     /// Puts a session in; nothing: there are too many.
     pub(crate) fn insert(&self, hub: Arc<Hub<S>>) -> Option<SessionId> {
         let id = SessionId::mint()?;
+        self.insert_as(id, hub).then_some(id)
+    }
+
+    /// Puts a session in that has its id already. Is there room for it?
+    pub(crate) fn insert_as(&self, id: SessionId, hub: Arc<Hub<S>>) -> bool {
         let room = |count: usize| (count < self.max).then_some(count + 1);
-        self.shards.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).ok()?;
+        if self.shards.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).is_err() {
+            return false;
+        }
         self.shards.of(id).insert(id, hub);
         self.sweeper.get_or_init(|| self.start_sweeper());
-        Some(id)
+        true
     }
 
     /// How many there are.

@@ -25,7 +25,7 @@ mod store;
 pub use carry::{Answer, Carry, Carrying, Uncarried};
 pub use count::Counts;
 pub use keys::SHORTEST;
-pub use pass::Errand;
+pub use pass::{Errand, Pass};
 pub use place::{BadPlace, Place};
 pub use record::Record;
 pub use replicas::{Found, Hold, Replicas, Settings, Standing, Still, Unkept};

@@ -18,8 +18,22 @@ pub struct Errand<'a> {
     pub path: &'a str,
     /// The session.
     pub session: &'a str,
-    /// The body.
-    pub body: &'a [u8],
+}
+
+/// What a replica says of a client that it has let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// As whom.
+    pub principal: Option<String>,
+    body: String,
+}
+
+impl Pass {
+    /// Is it good for this body?
+    #[must_use]
+    pub fn is_for(&self, body: &[u8]) -> bool {
+        digest(&[body]).is_some_and(|digest| digest == self.body)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,29 +41,39 @@ struct Content {
     at: u64,
     principal: Option<String>,
     errand: String,
+    body: String,
 }
 
 /// The text of a header.
-pub(crate) fn write(errand: Errand<'_>, principal: Option<&str>, keys: &Keys) -> Option<String> {
-    let content =
-        Content { at: now().as_secs(), principal: principal.map(str::to_owned), errand: digest(errand)? };
+pub(crate) fn write(errand: Errand<'_>, body: &[u8], principal: Option<&str>, keys: &Keys) -> Option<String> {
+    let content = Content {
+        at: now().as_secs(),
+        principal: principal.map(str::to_owned),
+        errand: errand.digest()?,
+        body: digest(&[body])?,
+    };
     let plain = serde_json::to_vec(&content).ok()?;
     Some(URL_SAFE_NO_PAD.encode(keys.seal(Purpose::Pass, &plain)?))
 }
 
-/// As whom the client was let in; nothing: nobody of ours wrote this, not for this, or long ago.
-pub(crate) fn read(text: &str, errand: Errand<'_>, keys: &Keys) -> Option<Option<String>> {
+/// What is said; nothing: nobody of ours wrote this, not for this, or long ago.
+pub(crate) fn read(text: &str, errand: Errand<'_>, keys: &Keys) -> Option<Pass> {
     let plain = keys.open(Purpose::Pass, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
-    let content: Content = serde_json::from_slice(&plain).ok()?;
-    let fresh = now().as_secs().abs_diff(content.at) <= PASS_AGE.as_secs();
-    (fresh && content.errand == digest(errand)?).then_some(content.principal)
+    let Content { at, principal, errand: of, body } = serde_json::from_slice(&plain).ok()?;
+    let fresh = now().as_secs().abs_diff(at) <= PASS_AGE.as_secs();
+    (fresh && of == errand.digest()?).then_some(Pass { principal, body })
 }
 
-fn digest(errand: Errand<'_>) -> Option<String> {
-    let Errand { method, path, session, body } = errand;
-    let mut text = format!("{method}\n{path}\n{session}\n").into_bytes();
-    text.extend_from_slice(orion::hash::digest(body).ok()?.as_ref());
-    Some(URL_SAFE_NO_PAD.encode(orion::hash::digest(&text).ok()?.as_ref()))
+impl Errand<'_> {
+    fn digest(self) -> Option<String> {
+        digest(&[self.method.as_bytes(), self.path.as_bytes(), self.session.as_bytes()])
+    }
+}
+
+/// Of parts none of which has a line break in it, but for the last.
+fn digest(parts: &[&[u8]]) -> Option<String> {
+    let digest = orion::hash::digest(&parts.join(&b'\n')).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(digest.as_ref()))
 }
 
 fn now() -> Duration {
@@ -60,29 +84,27 @@ fn now() -> Duration {
 mod tests {
     use super::*;
 
-    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s", body: b"{}" };
+    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s" };
 
     /// T29, F22: a pass is good for its request, from whoever has the key, for a while.
     #[test]
     fn f22_a_pass_is_good_for_one_errand() {
         let keys = Keys::derive("secret");
-        let pass = write(ERRAND, Some("ada"), &keys).unwrap();
-        assert_eq!(read(&pass, ERRAND, &keys), Some(Some("ada".to_owned())));
+        let pass = write(ERRAND, b"{}", Some("ada"), &keys).unwrap();
+        let read_back = read(&pass, ERRAND, &keys).unwrap();
+        assert_eq!(read_back.principal.as_deref(), Some("ada"));
+        assert!(read_back.is_for(b"{}") && !read_back.is_for(b"[]"));
         for other in [
             Errand { method: "DELETE", ..ERRAND },
             Errand { path: "/x", ..ERRAND },
             Errand { session: "t", ..ERRAND },
-            Errand { body: b"[]", ..ERRAND },
         ] {
             assert_eq!(read(&pass, other, &keys), None, "{other:?}");
         }
         assert_eq!(read(&pass, ERRAND, &Keys::derive("other")), None);
         assert_eq!(read("nonsense", ERRAND, &keys), None);
-        let old = Content {
-            at: now().as_secs() - 2 * PASS_AGE.as_secs(),
-            principal: None,
-            errand: digest(ERRAND).unwrap(),
-        };
+        let at = now().as_secs() - 2 * PASS_AGE.as_secs();
+        let old = Content { at, principal: None, errand: ERRAND.digest().unwrap(), body: String::new() };
         let sealed = keys.seal(Purpose::Pass, &serde_json::to_vec(&old).unwrap()).unwrap();
         assert_eq!(read(&URL_SAFE_NO_PAD.encode(sealed), ERRAND, &keys), None);
     }

@@ -19,7 +19,7 @@ use crate::count::{Counts, Tally};
 use crate::keys::Keys;
 use crate::lease::{Lease, Step, step};
 use crate::owners::{Owner, Owners};
-use crate::pass::{self, Errand};
+use crate::pass::{self, Errand, Pass};
 use crate::place::Place;
 use crate::record::{Owned, Record};
 use crate::resp::Reply;
@@ -57,9 +57,10 @@ struct Inner {
     tag: String,
     address: String,
     prefix: String,
-    life: String,
+    life: Duration,
     begun: Instant,
     lease: Mutex<Lease>,
+    epoch: AtomicU64,
     /// When the lease is over, in milliseconds since the start.
     until: AtomicU64,
     standing: watch::Sender<Standing>,
@@ -143,9 +144,10 @@ impl Replicas {
             tag: URL_SAFE_NO_PAD.encode(tag),
             address: settings.address,
             prefix: settings.prefix,
-            life: settings.life.as_millis().to_string(),
+            life: settings.life,
             begun: Instant::now(),
             lease: Mutex::new(Lease::new(settings.lease)),
+            epoch: AtomicU64::new(0),
             until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
             owners: Owners::default(),
@@ -163,6 +165,18 @@ impl Replicas {
     #[must_use]
     pub fn holds(&self) -> bool {
         self.0.holds()
+    }
+
+    /// How often the lease began anew. What was seen in another epoch is to be looked up.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch.load(Ordering::SeqCst)
+    }
+
+    /// How long a session is kept that nobody renews.
+    #[must_use]
+    pub fn life(&self) -> Duration {
+        self.0.life
     }
 
     /// How the lease stands, and will stand.
@@ -202,7 +216,8 @@ impl Replicas {
         let hold = Hold { name: inner.keys.name(place, id), fence: 1 };
         let sealed = inner.sealed(&hold, record)?;
         let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
-        let args = [inner.tag.as_bytes(), b"1", &sealed, inner.life.as_bytes()];
+        let life = inner.life.as_millis().to_string();
+        let args = [inner.tag.as_bytes(), b"1", &sealed, life.as_bytes()];
         match inner.store.run(script::OPEN, &[session.as_bytes(), lease.as_bytes()], &args).await? {
             Reply::Number(1) => Ok(hold),
             _ => Err(Away(NO_LEASE.into()).into()),
@@ -248,14 +263,9 @@ impl Replicas {
         let sealed = inner.sealed(&hold, record)?;
         let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
         let (leases, number) = (inner.prefix_of_leases(), fence.to_string());
-        let args = [
-            leases.as_bytes(),
-            seen,
-            inner.tag.as_bytes(),
-            number.as_bytes(),
-            &sealed,
-            inner.life.as_bytes(),
-        ];
+        let life = inner.life.as_millis().to_string();
+        let args =
+            [leases.as_bytes(), seen, inner.tag.as_bytes(), number.as_bytes(), &sealed, life.as_bytes()];
         match inner.store.run(script::TAKE, &[session.as_bytes(), lease.as_bytes()], &args).await? {
             Reply::Number(1) => {
                 Tally::add(&inner.tally.takeovers);
@@ -271,7 +281,8 @@ impl Replicas {
         let inner = &self.0;
         let sealed = record.map(|record| inner.sealed(hold, record)).transpose()?.unwrap_or_default();
         let (session, fence) = (inner.session_key(&hold.name), hold.fence.to_string());
-        let args = [inner.tag.as_bytes(), fence.as_bytes(), &sealed, inner.life.as_bytes()];
+        let life = inner.life.as_millis().to_string();
+        let args = [inner.tag.as_bytes(), fence.as_bytes(), &sealed, life.as_bytes()];
         let said = inner.store.run(script::WRITE, &[session.as_bytes()], &args).await?;
         Ok(inner.still(&said))
     }
@@ -287,14 +298,14 @@ impl Replicas {
 
     /// What a request that is forwarded shows.
     #[must_use]
-    pub fn pass(&self, errand: Errand<'_>, principal: Option<&str>) -> Option<HeaderValue> {
-        let text = pass::write(errand, principal, &self.0.keys)?;
+    pub fn pass(&self, errand: Errand<'_>, body: &[u8], principal: Option<&str>) -> Option<HeaderValue> {
+        let text = pass::write(errand, body, principal, &self.0.keys)?;
         HeaderValue::try_from(text).ok()
     }
 
-    /// As whom the client of a forwarded request was let in; nothing: no replica has forwarded it.
+    /// What a forwarded request shows; nothing: no replica has forwarded it.
     #[must_use]
-    pub fn admits(&self, pass: &HeaderValue, errand: Errand<'_>) -> Option<Option<String>> {
+    pub fn admits(&self, pass: &HeaderValue, errand: Errand<'_>) -> Option<Pass> {
         pass::read(pass.to_str().ok()?, errand, &self.0.keys)
     }
 
@@ -360,6 +371,8 @@ impl Inner {
         let lease = lock(&self.lease);
         let until =
             lease.until().map_or(0, |until| u64::try_from(until.elapsed().as_millis()).unwrap_or(u64::MAX));
+        // The epoch first: who sees that the lease is held sees in which one.
+        self.epoch.store(lease.epoch(), Ordering::SeqCst);
         self.until.store(until, Ordering::SeqCst);
         let standing = Standing { epoch: lease.epoch(), held: lease.holds(self.now()) };
         drop(lease);

@@ -30,6 +30,8 @@ pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site")
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// What others keep about that trace.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// What a replica of ours shows when it forwards a request to another.
+pub const CARDAN_PASS: HeaderName = HeaderName::from_static("cardan-pass");
 /// Begins the header of an annotated tool parameter; compared without regard to case.
 pub const MCP_PARAM_PREFIX: &str = "mcp-param-";
 

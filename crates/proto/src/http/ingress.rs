@@ -155,6 +155,11 @@ pub fn know(uri: &Uri, headers: &HeaderMap, config: &Config) -> Result<(), Refus
 /// Steps 1 and 2: who is calling whom, and with which method.
 pub fn guard<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refusal> {
     know(head.uri, head.headers, config)?;
+    sort(head, config)
+}
+
+/// Step 2: with which method. For who knows by other means who is calling whom.
+pub fn sort<'a>(head: Head<'a>, config: &Config) -> Result<Admission<'a>, Refusal> {
     let session = headers::session(head.headers);
     match (head.method, config.legacy) {
         (&Method::POST, _) => Ok(Admission::Post { session, accepts: headers::accepts(head.headers) }),

@@ -5,6 +5,7 @@
 
 use cardan_endpoint::{Audience, Door, Leaf, Options, Visit, Visitor};
 use cardan_gateway::fleet::{Fleet, Standing};
+use cardan_replicas::Replicas;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -12,10 +13,10 @@ use crate::cmd::servers::row::Row;
 use crate::output::json_line;
 
 /// Adds the pages.
-pub(super) fn pages(options: Options, fleet: Fleet) -> Options {
+pub(super) fn pages(options: Options, fleet: Fleet, replicas: Option<Replicas>) -> Options {
     options
         .page("/healthz", Audience::Everyone, alive)
-        .page("/readyz", Audience::Everyone, move |visit| ready(visit, &fleet))
+        .page("/readyz", Audience::Everyone, move |visit| ready(visit, &fleet, replicas.as_ref()))
 }
 
 /// The process serves, or nobody would answer.
@@ -28,7 +29,7 @@ fn alive(visit: Visit) -> Leaf {
 }
 
 /// Is it worth sending calls here?
-fn ready(visit: Visit, fleet: &Fleet) -> Leaf {
+fn ready(visit: Visit, fleet: &Fleet, replicas: Option<&Replicas>) -> Leaf {
     // The word for all is that of the rows: both are of one moment.
     let rows = Row::all(fleet);
     let standing = Standing::of(rows.iter().map(Row::status));
@@ -39,7 +40,12 @@ fn ready(visit: Visit, fleet: &Fleet) -> Leaf {
     let said = match visit.visitor {
         Visitor::Known => {
             let rows: Value = rows.iter().map(Row::health).collect();
-            json!({ "status": word, "servers": rows })
+            let mut said = json!({ "status": word, "servers": rows });
+            // Without the store modern calls are served all the same, so it is told and does not count.
+            if let Some(replicas) = replicas {
+                said["replicas"] = super::replicas::health(replicas);
+            }
+            said
         }
         // Whether calls may come, and nothing of why not.
         Visitor::Stranger => json!({ "status": if serves { "ready" } else { "unavailable" } }),

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cardan_endpoint::{Audience, Leaf, Options, Present, Sites};
 use cardan_gateway::front::Front;
 use cardan_gateway::metrics::{self, CONTENT_TYPE, Exposition, Kind};
+use cardan_replicas::Replicas;
 use http::StatusCode;
 
 /// Counts who is here, once it is known where.
@@ -21,13 +22,16 @@ impl Counting {
 }
 
 /// Adds the page.
-pub(super) fn page(options: Options, front: &Front) -> (Options, Counting) {
+pub(super) fn page(options: Options, front: &Front, replicas: Option<Replicas>) -> (Options, Counting) {
     let (front, counting, started) = (front.clone(), Counting::default(), SystemTime::now());
     let present = counting.clone();
     let options = options.page("/metrics", Audience::Known, move |_| {
         let mut out = Exposition::default();
         metrics::write(&front, &mut out);
         people(present.0.get().map(|present| present()).unwrap_or_default(), &mut out);
+        if let Some(replicas) = &replicas {
+            super::replicas::metrics(replicas, &mut out);
+        }
         process(started, &mut out);
         Leaf { status: StatusCode::OK, content_type: CONTENT_TYPE, text: out.text() }
     });

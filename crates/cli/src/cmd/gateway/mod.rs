@@ -4,6 +4,7 @@ mod health;
 mod keys;
 mod metrics;
 mod pins;
+mod replicas;
 pub(super) mod told;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_config::Config;
+use cardan_config::replicas::Shared;
 use cardan_endpoint::{Options, Sites};
 use cardan_gateway::audit::{Audit, Written};
 use cardan_gateway::cache::CatalogCache;
@@ -23,6 +25,7 @@ use cardan_gateway::reload::{Follow, Following};
 use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::GRACE;
+use cardan_replicas::Place as StorePlace;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket::Listener;
 
@@ -97,6 +100,8 @@ struct Gateway {
     lock: Lock,
     audit: Option<Arc<Audit>>,
     tracer: Option<Arc<Tracer>>,
+    /// What replicas share, where there are several.
+    shared: Option<(Shared, StorePlace)>,
     /// Looks again when something was approved.
     _approvals: Option<Approvals>,
 }
@@ -112,6 +117,7 @@ impl Gateway {
             let next = "mend it; what it says of keys and policy must be known before anything is served";
             return Err(failure(problem).next(next));
         }
+        let shared = replicas::shared(follow.config())?;
         let drain_timeout = args.listening.grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
         let limits = Limits { drain_timeout, ..limits };
         let cache = CatalogCache::of_user(variable);
@@ -149,7 +155,7 @@ impl Gateway {
             recipe.specs(config)
         });
         let told = Told::start(front.clone(), events, following, log);
-        Ok(Self { front, told, limits, cache, lock, audit, tracer, _approvals: approvals })
+        Ok(Self { front, told, limits, cache, lock, audit, tracer, shared, _approvals: approvals })
     }
 
     async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &Interrupts) -> Result<(), Failure> {
@@ -171,10 +177,15 @@ impl Gateway {
             Place::Port(door) => {
                 self.lock.closed(door.address, args.log)?;
                 let alone = front.clone();
+                let replicas = match &self.shared {
+                    Some(shared) => Some(replicas::join(shared, &self.limits, args.log).await?),
+                    None => None,
+                };
                 let options = Options::new(door.allow.clone()).verify(self.lock.verify());
                 let options = options.traces(traces(self.tracer.as_ref()));
-                let options = health::pages(options, front.fleet().clone());
-                let (options, counting) = metrics::page(options, front);
+                let options = health::pages(options, front.fleet().clone(), replicas.clone());
+                let (options, counting) = metrics::page(options, front, replicas.clone());
+                let options = replicas.iter().cloned().fold(options, Options::replicas);
                 let sites = Sites::new(front.clone(), options, FOLDER, move |name| alone.alone(name));
                 counting.of(&sites);
                 let served = Served::All(self.shown(&sites));
@@ -182,6 +193,9 @@ impl Gateway {
                 args.log.start(&door.url(), &greeting);
                 self.told.collisions();
                 door.listener.serve(sites, args.log.asked(stop)).await;
+                if let Some(replicas) = replicas {
+                    replicas.release().await;
+                }
                 Ok(())
             }
         }

@@ -1,0 +1,238 @@
+//! A request for a session that is not here: brought to the replica that has it, or the session is taken over.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardan_proto::finding::Strictness;
+use cardan_proto::http::headers::{
+    CARDAN_PASS, LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID, TRACEPARENT, TRACESTATE,
+    X_ACCEL_BUFFERING,
+};
+use cardan_proto::jsonrpc::envelope::{Decoded, decode};
+use cardan_proto::limits::replicas::LOOK_PAUSE;
+use cardan_proto::method::Method;
+use cardan_replicas::lease::Step;
+use cardan_replicas::{Errand, Found, Pass, Record, Uncarried};
+use cardan_runtime::service::Host;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use tokio::time::{Instant, sleep};
+
+use crate::body::Body;
+use crate::carried::Carried;
+use crate::door::{CLOSING, Door};
+use crate::endpoint::Shared;
+use crate::hub::Hub;
+use crate::lanes::Form;
+use crate::reply::Answer;
+use crate::sessions::SessionId;
+use crate::sharing::Sharing;
+
+/// What of a request another replica needs; who sent it is said by the pass.
+const THERE: [HeaderName; 7] =
+    [ACCEPT, CONTENT_TYPE, MCP_SESSION_ID, MCP_PROTOCOL_VERSION, LAST_EVENT_ID, TRACEPARENT, TRACESTATE];
+
+/// What of its answer the client needs.
+const BACK: [HeaderName; 5] = [CONTENT_TYPE, CACHE_CONTROL, X_ACCEL_BUFFERING, RETRY_AFTER, MCP_SESSION_ID];
+
+/// How long after its lease the owner of a session may still be thought to be there.
+const SLACK: Duration = Duration::from_secs(1);
+
+const AWAY: &str = "sessions are shared with other replicas, and the store that says whose they are is away, try again later";
+const BUSY: &str = "the replica that has this session does not answer, try again later";
+const LOST: &str = "the replica that has this session broke off, the call may have been carried out";
+
+/// Who brings a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    Client,
+    /// It is never forwarded twice.
+    Replica,
+}
+
+/// A request as it came.
+#[derive(Clone, Copy)]
+pub(crate) struct Came<'a> {
+    parts: &'a Parts,
+    body: &'a Bytes,
+    principal: Option<&'a Arc<str>>,
+    from: From,
+}
+
+impl<'a> Came<'a> {
+    pub(crate) fn new(
+        parts: &'a Parts,
+        body: &'a Bytes,
+        principal: Option<&'a Arc<str>>,
+        pass: Option<&Pass>,
+    ) -> Self {
+        let from = if pass.is_some() { From::Replica } else { From::Client };
+        Self { parts, body, principal, from }
+    }
+}
+
+/// How one way to a session ended.
+enum Tried {
+    Answered(Box<Response<Body>>),
+    /// The session is here, or nowhere.
+    Here,
+    /// Somebody else was faster, or is not there: look again.
+    Again,
+}
+
+/// Answers for a session that is not here; nothing: by now it is, or there is none.
+pub(crate) async fn settle<H: Host>(
+    id: SessionId,
+    came: Came<'_>,
+    shared: &Shared<H>,
+    sharing: &Sharing<H::Service>,
+) -> Option<Response<Body>> {
+    let replicas = &sharing.inner().replicas;
+    let until = Instant::now() + replicas.term() + SLACK;
+    let answer = || Answer::on(HeaderMap::new());
+    loop {
+        let found = match replicas.look(&sharing.inner().place, &id.text()).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return None,
+            Err(_) => return Some(answer().busy(StatusCode::SERVICE_UNAVAILABLE, AWAY)),
+        };
+        if found.principal.as_deref() != came.principal.map(AsRef::as_ref) {
+            return None;
+        }
+        let tried = match (found.step, came.from) {
+            (Step::Take(_), _) => take(id, &found, came.principal, shared, sharing).await,
+            // Whoever forwarded it looks again.
+            (Step::Forward(_), From::Replica) => {
+                return Some(answer().status(StatusCode::MISDIRECTED_REQUEST));
+            }
+            (Step::Forward(_), From::Client) => forward(&found, came, sharing).await,
+        };
+        match tried {
+            Tried::Answered(response) => return Some(*response),
+            Tried::Here => return None,
+            Tried::Again if Instant::now() >= until => {
+                return Some(answer().busy(StatusCode::SERVICE_UNAVAILABLE, BUSY));
+            }
+            Tried::Again => sleep(LOOK_PAUSE).await,
+        }
+    }
+}
+
+/// Brings a request to the replica that has its session.
+async fn forward<S: cardan_runtime::service::Service>(
+    found: &Found,
+    came: Came<'_>,
+    sharing: &Sharing<S>,
+) -> Tried {
+    let (parts, replicas) = (came.parts, &sharing.inner().replicas);
+    let session = parts.headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let errand = Errand { method: parts.method.as_str(), path: parts.uri.path(), session };
+    let Some(pass) = replicas.pass(errand, came.body, came.principal.map(AsRef::as_ref)) else {
+        let answer = Answer::on(HeaderMap::new()).status(StatusCode::INTERNAL_SERVER_ERROR);
+        return Tried::Answered(answer.into());
+    };
+    let mut request = Request::new(came.body.clone());
+    *request.method_mut() = parts.method.clone();
+    *request.uri_mut() = parts.uri.clone();
+    copy(&THERE, &parts.headers, request.headers_mut());
+    request.headers_mut().insert(CARDAN_PASS, pass);
+    match pin!(replicas.carry(&found.address, request)).await {
+        Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
+            replicas.doubt(found);
+            Tried::Again
+        }
+        Ok(response) => {
+            let (head, body) = response.into_parts();
+            let mut back = Response::new(Body::lane(Carried::new(body, &head.headers, came.body.clone())));
+            *back.status_mut() = head.status;
+            copy(&BACK, &head.headers, back.headers_mut());
+            Tried::Answered(back.into())
+        }
+        Err(Uncarried::NotSent) => {
+            replicas.doubt(found);
+            Tried::Again
+        }
+        Err(Uncarried::Unknown) => {
+            replicas.doubt(found);
+            let answer = Answer::on(HeaderMap::new());
+            Tried::Answered(answer.busy(StatusCode::BAD_GATEWAY, LOST).into())
+        }
+    }
+}
+
+fn copy(names: &[HeaderName], from: &HeaderMap, to: &mut HeaderMap) {
+    for name in names {
+        for value in from.get_all(name) {
+            to.append(name, value.clone());
+        }
+    }
+}
+
+/// Goes on with a session whose owner is gone.
+async fn take<H: Host>(
+    id: SessionId,
+    found: &Found,
+    principal: Option<&Arc<str>>,
+    shared: &Shared<H>,
+    sharing: &Sharing<H::Service>,
+) -> Tried {
+    let busy = |why| {
+        let answer = Answer::on(HeaderMap::new());
+        Tried::Answered(answer.busy(StatusCode::SERVICE_UNAVAILABLE, why).into())
+    };
+    if shared.doorway.door() == Door::Closing {
+        return busy(CLOSING);
+    }
+    let inner = sharing.inner();
+    let _alone = inner.taking[id.shard(inner.taking.len())].lock().await;
+    if inner.sessions.find(id).is_some() {
+        return Tried::Here;
+    }
+    let (hold, record) = match inner.replicas.take(found).await {
+        Ok(Some(taken)) => taken,
+        Ok(None) => return Tried::Again,
+        Err(_) => return busy(AWAY),
+    };
+    let (restored, peer) = Hub::new(&shared.host, principal.cloned());
+    if repeat(&restored, &record).is_none() {
+        restored.end("the session cannot go on here");
+        return Tried::Here;
+    }
+    if !inner.sessions.insert_as(id, restored) {
+        return busy("too many sessions");
+    }
+    shared.host.joined(peer, principal);
+    sharing.hold(id, hold, record);
+    Tried::Here
+}
+
+/// Says again what the client said when the session was made what it is. Nobody reads the replies.
+fn repeat<S: cardan_runtime::service::Service>(hub: &Arc<Hub<S>>, record: &Record) -> Option<()> {
+    let say = |number: usize, method: &Method, params: &str| {
+        // No client of ours has ids like this one.
+        let id = format!("cardan-repeated-{number}");
+        let call =
+            format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{}","params":{params}}}"#, method.name());
+        hub.post(message(call), Form::Reply).ok().map(drop)
+    };
+    say(0, &Method::Initialize, record.initialize.get())?;
+    hub.revision().filter(|revision| revision.date() == record.revision)?;
+    let note = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, Method::Initialized.name());
+    hub.tell(message(note)).ok()?;
+    hub.heard_of();
+    if let Some(level) = &record.level {
+        say(1, &Method::LoggingSetLevel, level.get())?;
+    }
+    for (number, uri) in record.subscriptions.iter().enumerate() {
+        let params = serde_json::json!({ "uri": uri }).to_string();
+        say(2 + number, &Method::ResourcesSubscribe, &params)?;
+    }
+    Some(())
+}
+
+fn message(text: String) -> Decoded {
+    decode(&Bytes::from(text), Strictness::Standard, &cardan_proto::limits::Limits::DEFAULT)
+}
