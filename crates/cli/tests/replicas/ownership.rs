@@ -1,0 +1,92 @@
+//! Owners that die, stop or are cut off from the store.
+
+use std::io::Read as _;
+
+use serde_json::json;
+
+use crate::way::Way;
+use crate::wire::{Session, is_echo, send};
+use crate::world::{Redis, World, until};
+
+/// F22: the sessions of a replica that is killed go on at the others, as the clients had made them.
+#[test]
+fn f22_sessions_of_the_dead_go_on_elsewhere() {
+    let Some(mut world) = World::start("dead", "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    for (id, method, params) in [
+        (1, "logging/setLevel", json!({ "level": "warning" })),
+        (2, "resources/subscribe", json!({ "uri": "demo://clock" })),
+    ] {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        assert_eq!(session.post(world.at(1), &call).unwrap().status, 200);
+    }
+    session.echoes(world.at(1), 3, "before");
+    world.replicas[0].child.kill().unwrap();
+    world.replicas[0].child.wait().unwrap();
+    // Nobody takes what may still be held: the call waits for the end of the lease.
+    session.echoes(world.at(1), 4, "after");
+    session.echoes(world.at(2), 5, "there");
+    assert_eq!(world.count(1, "cardan_replica_takeovers_total"), 1);
+    assert_eq!(world.count(2, "cardan_replica_takeovers_total"), 0);
+    let other = world.serve(world.redis.port);
+    session.echoes(&other.address, 6, "and at one that came later");
+    world.replicas[0] = other;
+    assert_eq!(session.delete(world.at(0)), 204);
+    assert_eq!(session.echo(world.at(1), 7, "x").unwrap().status, 404);
+}
+
+/// F22: a replica that is asked to stop gives its sessions up at once.
+#[test]
+fn f22_who_stops_gives_up_what_it_has() {
+    let Some(mut world) = World::start("stops", "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    let leaving = world.replicas.remove(0);
+    leaving.signal("TERM");
+    assert_eq!(leaving.ends(), Some(0));
+    assert_eq!(world.redis.keys(":replica:").len(), 2);
+    session.echoes(world.at(0), 1, "after");
+}
+
+/// F22: an owner that is cut off from the store answers for its sessions while nobody can have taken them, and not any longer;
+/// when it is back, it knows that they are another's.
+#[test]
+fn f22_who_is_cut_off_owns_nothing() {
+    let Some(redis) = Redis::start() else { return };
+    let way = Way::to(redis.port);
+    let ports = [way.port, redis.port];
+    let world = World::before(redis, "cut", "", &ports);
+    let session = Session::open(world.at(0), None).unwrap();
+    session.echoes(world.at(1), 1, "forwarded");
+    let mut stream = send(world.at(0), "GET", &session.headers(), "").unwrap();
+    way.cut();
+    session.echoes(world.at(0), 2, "from memory");
+    // At the other the call waits until the lease is over, and then the session is taken.
+    until("the other takes it", || is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken") && {
+        world.count(1, "cardan_replica_takeovers_total") == 1
+    });
+    let stale = session.echo(world.at(0), 4, "stale").unwrap();
+    assert_eq!(stale.status, 503, "{stale:?}");
+    assert!(stale.head.contains("retry-after"), "{stale:?}");
+    // Its streams end, so that the client looks for the session where it is.
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    way.mend();
+    until("the first knows better", || is_echo(&session.echo(world.at(0), 5, "there").unwrap(), 5, "there"));
+    assert!(world.count(0, "cardan_replica_stale_writes_total") >= 1);
+    assert_eq!(world.count(0, "cardan_replica_takeovers_total"), 0);
+    session.echoes(world.at(1), 6, "still");
+}
+
+/// F22: an owner that stands still for longer than its lease has lost its sessions when it goes on.
+#[test]
+fn f22_who_stood_still_owns_nothing() {
+    let Some(world) = World::start("still", "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    world.replicas[0].signal("STOP");
+    // It takes connections and says nothing: whoever asks it waits, so only who looks at the store can tell.
+    let leases = || world.redis.keys(":replica:").len();
+    until("its lease is over", || leases() == 2);
+    session.echoes(world.at(1), 1, "taken");
+    world.replicas[0].signal("CONT");
+    until("it knows better", || is_echo(&session.echo(world.at(0), 2, "there").unwrap(), 2, "there"));
+    assert_eq!(world.counts("cardan_replica_takeovers_total"), 1);
+}

@@ -1,0 +1,72 @@
+//! Requests of one session at any replica.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::json;
+
+use crate::wire::{Session, is_echo, modern};
+use crate::world::World;
+
+/// Clients, each with a session of its own.
+const CLIENTS: usize = 8;
+
+/// F22: every call has one outcome, and it is its own, at whichever replica it arrives; so have modern calls, and the end of
+/// a session is the end of it everywhere.
+#[test]
+fn f22_any_replica_serves_any_request() {
+    let Some(world) = World::start("routing", "") else { return };
+    let calls = std::env::var("CARDAN_REPLICA_CALLS").map_or(2000, |calls| calls.parse().unwrap());
+    let next = AtomicUsize::new(0);
+    let addresses = [0, 1, 2].map(|number| world.at(number).to_owned());
+    let at = |number: usize| addresses[number % 3].as_str();
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (next, at) = (&next, &at);
+            scope.spawn(move || {
+                let mut random = client as u64 + 1;
+                // Not even the first request after the handshake goes where that went.
+                let session = Session::open(at(client), None).unwrap();
+                loop {
+                    let call = next.fetch_add(1, Ordering::Relaxed);
+                    if call >= calls {
+                        break;
+                    }
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let here = at((random >> 33) as usize);
+                    let text = format!("{client}/{call}");
+                    if call % 10 == 0 {
+                        let got = modern(here, &text);
+                        assert!(is_echo(&got, 1, &text), "{got:?}");
+                    } else {
+                        session.echoes(here, call, &text);
+                    }
+                }
+                // At another than where it began.
+                assert_eq!(session.delete(at(client + 1)), 204);
+                for number in 0..3 {
+                    assert_eq!(session.echo(at(number), 1, "x").unwrap().status, 404);
+                }
+            });
+        }
+    });
+    assert!(world.counts("cardan_replica_forwards_total") as usize > calls / 3);
+    for never in ["takeovers", "stale_writes", "unreadable_records", "store_failures"] {
+        assert_eq!(world.counts(&format!("cardan_replica_{never}_total")), 0, "{never}");
+    }
+    assert_eq!(world.redis.keys(":session:"), [""; 0], "what has ended is not kept");
+}
+
+/// F22: what comes before a reply comes as it is made, from whichever replica it is.
+#[test]
+fn f22_events_pass_replicas_as_they_come() {
+    let Some(world) = World::start("events", "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    let params = json!({ "name": "slow", "arguments": { "steps": 3, "delay_ms": 1 }, "_meta": { "progressToken": "p" } });
+    let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });
+    for number in 0..3 {
+        let got = session.post(world.at(number), &call).unwrap();
+        let progress = got.messages.iter().filter(|message| message["method"] == "notifications/progress");
+        assert!(progress.count() > 0 && got.messages.last().unwrap()["id"] == 5, "{got:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What the store knows, and what becomes of what others write there.
+
+use crate::wire::{Session, ask, is_echo};
+use crate::world::{KEY, World};
+
+const ADA: &str = "a token that is Ada's alone";
+const BOB: &str = "a token that is Bob's alone";
+
+/// T29: nothing in the store tells an id, a token, a name or what a client said.
+#[test]
+fn t29_the_store_holds_nothing_in_clear() {
+    let keys = "[[gateway.keys]]\nname = \"ada-of-the-keys\"\nhash = \"HASH\"\n";
+    let Some(world) = World::start("clear", &keys.replace("HASH", &sha256(ADA))) else { return };
+    let session = Session::open(world.at(0), Some(ADA)).unwrap();
+    session.echoes(world.at(1), 1, "forwarded");
+    let mut dump = Vec::new();
+    let all = [world.redis.keys(":session:"), world.redis.keys(":replica:")].concat();
+    assert_eq!(all.len(), 4);
+    for key in &all {
+        dump.extend_from_slice(key.as_bytes());
+        dump.extend(world.redis.say(&[b"DUMP", key.as_bytes()]));
+        dump.extend(world.redis.say(&[b"HGETALL", key.as_bytes()]));
+    }
+    let text = String::from_utf8_lossy(&dump);
+    for clear in [session.id.as_str(), ADA, "ada-of-the-keys", "canary-client", "127.0.0.1", KEY, "protocolVersion"] {
+        assert!(!text.contains(clear), "{clear} is in the store: {text}");
+    }
+}
+
+/// T29: what was changed in the store is no session: 404, and it is counted.
+#[test]
+fn t29_flipped_bytes_are_no_session() {
+    let Some(world) = World::start("flipped", "") else { return };
+    let mut told = 0;
+    for (field, at) in [("record", 0), ("record", 40), ("fence", 0), ("owner", 3)] {
+        let session = Session::open(world.at(0), None).unwrap();
+        let [key] = &world.redis.keys(":session:")[..] else { panic!("not one session") };
+        let mut bytes = world.redis.field(key, field);
+        bytes[at] ^= 1;
+        world.redis.say(&[b"HSET", key.as_bytes(), field.as_bytes(), &bytes]);
+        told += 1;
+        assert_eq!(session.echo(world.at(1), 1, "x").unwrap().status, 404, "{field}");
+        assert_eq!(world.count(1, "cardan_replica_unreadable_records_total"), told, "{field}");
+        // A neighbour may delete what it likes.
+        world.redis.say(&[b"DEL", key.as_bytes()]);
+    }
+}
+
+/// T29, F22: a session is its principal's at every replica, and nobody else forwards.
+#[test]
+fn t29_a_session_is_its_principals_everywhere() {
+    let key = |name: &str, token: &str| format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token));
+    let Some(world) = World::start("principals", &(key("ada", ADA) + &key("bob", BOB))) else { return };
+    let session = Session::open(world.at(0), Some(ADA)).unwrap();
+    for number in 0..3 {
+        session.echoes(world.at(number), number, "ada");
+        assert_eq!(session.as_other(BOB).echo(world.at(number), 1, "bob").unwrap().status, 404);
+        assert_eq!(session.as_other(BOB).delete(world.at(number)), 404);
+        let stranger = ask(world.at(number), "POST", &[format!("Mcp-Session-Id: {}", session.id)], "{}");
+        assert_eq!(stranger.unwrap().status, 401);
+        let mut forged = session.headers();
+        forged[1] = "Cardan-Pass: nonsense".to_owned();
+        assert_eq!(ask(world.at(number), "POST", &forged, "{}").unwrap().status, 403);
+    }
+    assert!(is_echo(&session.echo(world.at(2), 9, "still").unwrap(), 9, "still"));
+}
+
+/// As `cardan key` writes it.
+fn sha256(token: &str) -> String {
+    let out = std::process::Command::new("sha256sum")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            use std::io::Write as _;
+            child.stdin.take().unwrap().write_all(token.as_bytes())?;
+            child.wait_with_output()
+        })
+        .unwrap();
+    format!("sha256:{}", String::from_utf8(out.stdout).unwrap().split(' ').next().unwrap())
+}
