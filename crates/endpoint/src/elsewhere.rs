@@ -83,7 +83,7 @@ enum Tried {
     Again,
 }
 
-/// Answers for a session that is not here; nothing: by now it is, or there is none.
+/// Answers for a session that is not here, or not for sure; nothing: by now it is, or there is none.
 pub(crate) async fn settle<H: Host>(
     id: SessionId,
     came: Came<'_>,
@@ -93,6 +93,12 @@ pub(crate) async fn settle<H: Host>(
     let replicas = &sharing.inner().replicas;
     let until = Instant::now() + replicas.term() + SLACK;
     let answer = || Answer::on(HeaderMap::new());
+    if sharing.inner().is_here(id) {
+        sharing.reviewed().await;
+        if sharing.inner().is_here(id) {
+            return None;
+        }
+    }
     loop {
         let found = match replicas.look(&sharing.inner().place, &id.text()).await {
             Ok(Some(found)) => found,

@@ -267,7 +267,7 @@ where
         if pass.as_ref().is_some_and(|pass| !pass.is_for(&body)) {
             return Answer::on(parts.headers).status(StatusCode::FORBIDDEN);
         }
-        if let Some(id) = sharing.elsewhere(&parts.headers) {
+        if let Some(id) = sharing.unsettled(&parts.headers) {
             let came = Came::new(&parts, &body, principal.as_ref(), pass.as_ref());
             // Boxed, so that those who find their session here carry nothing of it.
             if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
@@ -298,7 +298,7 @@ async fn sessionful<H: Host>(
 ) -> Response<Body> {
     let sharing = shared.sharing.as_ref();
     if let Some(sharing) = sharing
-        && let Some(id) = sharing.elsewhere(&parts.headers)
+        && let Some(id) = sharing.unsettled(&parts.headers)
     {
         let nothing = Bytes::new();
         let came = Came::new(&parts, &nothing, principal.as_ref(), pass);

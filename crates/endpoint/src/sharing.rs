@@ -11,13 +11,14 @@ use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, session, single_text};
 use cardan_proto::jsonrpc::envelope::{Call, Decoded, Envelope, Param};
-use cardan_proto::limits::replicas::SUBSCRIPTIONS;
+use cardan_proto::limits::replicas::{STORE_CALL, SUBSCRIPTIONS};
 use cardan_proto::method::Method;
 use cardan_replicas::{Errand, Hold, Pass, Record, Replicas, Still, Unkept};
 use cardan_runtime::service::Service;
 use http::HeaderMap;
 use http::request::Parts;
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::sessions::{SessionId, Sessions};
@@ -37,6 +38,8 @@ pub(crate) struct Inner<S: Service> {
     /// Whoever takes a session over does so alone. As many as there are shards of sessions.
     pub(crate) taking: [tokio::sync::Mutex<()>; 16],
     reviewer: OnceLock<AbortHandle>,
+    /// A review has ended.
+    news: Notify,
 }
 
 struct Held {
@@ -76,7 +79,7 @@ pub(crate) struct Forged;
 impl<S: Service> Sharing<S> {
     pub(crate) fn new(replicas: Replicas, place: &str, sessions: Arc<Sessions<S>>) -> Self {
         let reviewed = AtomicU64::new(replicas.epoch());
-        Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             replicas,
             place: place.into(),
             sessions,
@@ -84,7 +87,11 @@ impl<S: Service> Sharing<S> {
             reviewed,
             taking: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             reviewer: OnceLock::new(),
-        }))
+            news: Notify::new(),
+        });
+        let reviewer = tokio::spawn(review(Arc::downgrade(&inner))).abort_handle();
+        inner.reviewer.get_or_init(|| reviewer);
+        Self(inner)
     }
 
     pub(crate) fn inner(&self) -> &Inner<S> {
@@ -105,8 +112,8 @@ impl<S: Service> Sharing<S> {
         replicas.holds() && reviewed.load(Ordering::SeqCst) == replicas.epoch()
     }
 
-    /// The session that a legacy request names, unless it is here or has just ended.
-    pub(crate) fn elsewhere(&self, headers: &HeaderMap) -> Option<SessionId> {
+    /// The session that a legacy request names, unless it can be answered at once: it is here and ours, or has just ended.
+    pub(crate) fn unsettled(&self, headers: &HeaderMap) -> Option<SessionId> {
         let SessionHeader::Named(text) = session(headers) else { return None };
         let id = SessionId::parse(text)?;
         // Beside modern marks a session means nothing.
@@ -114,8 +121,28 @@ impl<S: Service> Sharing<S> {
         if revision.is_some_and(|revision| revision.era() == Era::Modern) {
             return None;
         }
-        let known = self.0.sessions.find(id).is_some() || self.0.held().contains_key(&id);
-        (!known).then_some(id)
+        let (here, held) = (self.0.is_here(id), self.0.held().contains_key(&id));
+        match (here, held) {
+            (true, _) => (!self.is_ours()).then_some(id),
+            // It has ended, though the store may not know yet.
+            (false, true) => None,
+            (false, false) => Some(id),
+        }
+    }
+
+    /// Waits a moment for the sessions that are here to be looked up, where that is under way.
+    pub(crate) async fn reviewed(&self) {
+        let reviewing = async {
+            loop {
+                let more = self.0.news.notified();
+                if self.is_ours() || !self.0.replicas.holds() {
+                    return;
+                }
+                more.await;
+            }
+        };
+        // Whoever waited in vain is told that it is in doubt.
+        let _ = tokio::time::timeout(2 * STORE_CALL, reviewing).await;
     }
 
     /// Notes what a call of a session of ours changes about it, as far as another replica needs it. Was it anything?
@@ -158,7 +185,6 @@ impl<S: Service> Sharing<S> {
     /// From here on a session is ours.
     pub(crate) fn hold(&self, id: SessionId, hold: Hold, record: Record) {
         self.0.held().insert(id, Held { hold, record, written: Written::Yes });
-        self.0.reviewer.get_or_init(|| tokio::spawn(review(Arc::downgrade(&self.0))).abort_handle());
     }
 
     /// A session has ended here: so it has for all.
@@ -177,6 +203,10 @@ impl<S: Service> Sharing<S> {
 impl<S: Service> Inner<S> {
     fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_here(&self, id: SessionId) -> bool {
+        self.sessions.find(id).is_some()
     }
 
     /// Writes down what has become of a session, or that it lives on.
@@ -271,6 +301,7 @@ async fn review<S: Service>(inner: Weak<Inner<S>>) {
         if inner.tend(every).await.is_ok() && every == Every::One {
             renewed = tokio::time::Instant::now();
             inner.reviewed.store(now.epoch, Ordering::SeqCst);
+            inner.news.notify_waiters();
         }
     }
 }

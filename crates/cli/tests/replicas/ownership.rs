@@ -61,8 +61,10 @@ fn f22_who_is_cut_off_owns_nothing() {
     way.cut();
     session.echoes(world.at(0), 2, "from memory");
     // At the other the call waits until the lease is over, and then the session is taken.
-    until("the other takes it", || is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken") && {
-        world.count(1, "cardan_replica_takeovers_total") == 1
+    until("the other takes it", || {
+        is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken") && {
+            world.count(1, "cardan_replica_takeovers_total") == 1
+        }
     });
     let stale = session.echo(world.at(0), 4, "stale").unwrap();
     assert_eq!(stale.status, 503, "{stale:?}");

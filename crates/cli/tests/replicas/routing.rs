@@ -32,7 +32,9 @@ fn f22_any_replica_serves_any_request() {
                     if call >= calls {
                         break;
                     }
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     let here = at((random >> 33) as usize);
                     let text = format!("{client}/{call}");
                     if call % 10 == 0 {

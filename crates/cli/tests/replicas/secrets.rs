@@ -22,7 +22,9 @@ fn t29_the_store_holds_nothing_in_clear() {
         dump.extend(world.redis.say(&[b"HGETALL", key.as_bytes()]));
     }
     let text = String::from_utf8_lossy(&dump);
-    for clear in [session.id.as_str(), ADA, "ada-of-the-keys", "canary-client", "127.0.0.1", KEY, "protocolVersion"] {
+    for clear in
+        [session.id.as_str(), ADA, "ada-of-the-keys", "canary-client", "127.0.0.1", KEY, "protocolVersion"]
+    {
         assert!(!text.contains(clear), "{clear} is in the store: {text}");
     }
 }
@@ -49,7 +51,9 @@ fn t29_flipped_bytes_are_no_session() {
 /// T29, F22: a session is its principal's at every replica, and nobody else forwards.
 #[test]
 fn t29_a_session_is_its_principals_everywhere() {
-    let key = |name: &str, token: &str| format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token));
+    let key = |name: &str, token: &str| {
+        format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token))
+    };
     let Some(world) = World::start("principals", &(key("ada", ADA) + &key("bob", BOB))) else { return };
     let session = Session::open(world.at(0), Some(ADA)).unwrap();
     for number in 0..3 {

@@ -16,7 +16,8 @@ pub(crate) struct Way {
 impl Way {
     pub(crate) fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let way = Self { port: listener.local_addr().unwrap().port(), cut: Arc::default(), open: Arc::default() };
+        let way =
+            Self { port: listener.local_addr().unwrap().port(), cut: Arc::default(), open: Arc::default() };
         let (cut, open) = (Arc::clone(&way.cut), Arc::clone(&way.open));
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {

@@ -140,7 +140,8 @@ impl World {
              [servers.demo]\nurl = \"http://{}/mcp\"\n",
             self.more, self.upstream.address
         );
-        let (file, home) = (self.scratch.file(&format!("{port}.toml")), self.scratch.file(&format!("home-{port}")));
+        let (file, home) =
+            (self.scratch.file(&format!("{port}.toml")), self.scratch.file(&format!("home-{port}")));
         fs::write(&file, config).unwrap();
         let mut command = Command::new(crate::common::CARDAN);
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--config", &file]);
