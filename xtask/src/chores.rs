@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     args::Args,
+    peers,
     run::{cargo, succeed},
     walk,
 };
@@ -43,16 +44,25 @@ const ROUNDS: usize = 5;
 /// How often a server of a gateway is killed.
 const KILLS: usize = 1000;
 
+/// Calls of sessions that replicas share.
+const REPLICA_CALLS: usize = 100_000;
+
 /// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
-/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again.
+/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak
+/// --replicas`: sessions whose every request goes to any of three replicas.
 pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--through") {
         args.finish()?;
-        return load("crowd::", "CARDAN_CROWD_ROUNDS", ROUNDS);
+        return load("load", "crowd::", "CARDAN_CROWD_ROUNDS", ROUNDS);
     }
     if args.flag("--kills") {
         args.finish()?;
-        return load("kills::", "CARDAN_KILLS", KILLS);
+        return load("load", "kills::", "CARDAN_KILLS", KILLS);
+    }
+    if args.flag("--replicas") {
+        args.finish()?;
+        peers::set_up_one(&walk::root(), "python-redis")?;
+        return load("replicas", "routing::", "CARDAN_REPLICA_CALLS", REPLICA_CALLS);
     }
     let mut words = Vec::new();
     for name in ["--sessions", "--seconds", "--calls", "--seed"] {
@@ -66,8 +76,8 @@ pub(crate) fn soak(mut args: Args) -> Result<()> {
 }
 
 /// Tests that are run with every change, with more to do.
-fn load(which: &str, variable: &str, amount: usize) -> Result<()> {
+fn load(file: &str, which: &str, variable: &str, amount: usize) -> Result<()> {
     let mut load = cargo(&walk::root());
-    load.args(["test", "--release", "-p", "cardan-cli", "--test", "load", "--", which, "--nocapture"]);
+    load.args(["test", "--release", "-p", "cardan-cli", "--test", file, "--", which, "--nocapture"]);
     succeed(load.arg("--test-threads=1").env(variable, amount.to_string()))
 }

@@ -1,6 +1,5 @@
 //! A request for a session that is not here: brought to the replica that has it, or the session is taken over.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +13,12 @@ use cardan_proto::jsonrpc::envelope::{Decoded, decode};
 use cardan_proto::limits::replicas::LOOK_PAUSE;
 use cardan_proto::method::Method;
 use cardan_replicas::lease::Step;
-use cardan_replicas::{Errand, Found, Pass, Record, Uncarried};
+use cardan_replicas::{Carrying, Errand, Found, Pass, Record, Replicas, Uncarried};
 use cardan_runtime::service::Host;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::body::Body;
 use crate::carried::Carried;
@@ -145,7 +144,7 @@ async fn forward<S: cardan_runtime::service::Service>(
     *request.uri_mut() = parts.uri.clone();
     copy(&THERE, &parts.headers, request.headers_mut());
     request.headers_mut().insert(CARDAN_PASS, pass);
-    match pin!(replicas.carry(&found.address, request)).await {
+    match answered(found, replicas, replicas.carry(&found.address, request)).await {
         Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
             replicas.doubt(found);
             Tried::Again
@@ -165,6 +164,23 @@ async fn forward<S: cardan_runtime::service::Service>(
             replicas.doubt(found);
             let answer = Answer::on(HeaderMap::new());
             Tried::Answered(answer.busy(StatusCode::BAD_GATEWAY, LOST).into())
+        }
+    }
+}
+
+/// Waits for the head of an answer for as long as its owner may still give one.
+async fn answered(
+    found: &Found,
+    replicas: &Replicas,
+    mut carrying: Carrying,
+) -> Result<Response<cardan_replicas::Answer>, Uncarried> {
+    loop {
+        if let Ok(done) = timeout(replicas.term(), &mut carrying).await {
+            return done;
+        }
+        // A call may take long. A replica that stands still takes for ever, and has lost the session by now.
+        if replicas.is_gone(found).await {
+            return Err(Uncarried::Unknown);
         }
     }
 }
@@ -205,6 +221,8 @@ async fn take<H: Host>(
     let (restored, peer) = Hub::new(&shared.host, principal.cloned());
     if repeat(&restored, &record).is_none() {
         restored.end("the session cannot go on here");
+        // Nor anywhere: whoever tries would find the same.
+        let _ = inner.replicas.end(&hold).await;
         return Tried::Here;
     }
     if !inner.sessions.insert_as(id, restored) {

@@ -231,17 +231,14 @@ impl Replicas {
         if let Some(owner) = inner.owners.fresh(&name) {
             return Ok(Some(Found::elsewhere(name, owner, Duration::ZERO)));
         }
-        let key = inner.session_key(&name);
-        let leases = inner.prefix_of_leases();
-        let said = match inner.store.run(script::LOOK, &[key.as_bytes()], &[leases.as_bytes()]).await {
-            Ok(said) => said,
+        let found = match inner.look(&name).await {
+            Ok(found) => found,
             // Its owner knows best whether it still is.
             Err(away) => {
                 let last = inner.owners.last(&name).ok_or(away)?;
                 return Ok(Some(Found::elsewhere(name, last, Duration::ZERO)));
             }
         };
-        let found = inner.understand(name, said);
         if let Some(Found { name, address, principal, step: Step::Forward(_), .. }) = &found {
             let owner = Owner { address: address.clone(), principal: principal.clone() };
             inner.owners.saw(name, owner);
@@ -252,6 +249,15 @@ impl Replicas {
     /// Who was believed to own it does not answer.
     pub fn doubt(&self, found: &Found) {
         self.0.owners.forget(&found.name);
+    }
+
+    /// Has the owner of a session lost it, for all that the store knows?
+    pub async fn is_gone(&self, found: &Found) -> bool {
+        match self.0.look(&found.name).await {
+            Ok(Some(now)) => now.address != found.address || matches!(now.step, Step::Take(_)),
+            Ok(None) => true,
+            Err(_) => false,
+        }
     }
 
     /// Takes a session over that was found so; nothing: somebody else was faster, or its owner is back.
@@ -402,6 +408,12 @@ impl Inner {
             record: record.clone(),
         };
         owned.seal(&hold.name, &self.keys).ok_or(Unkept::TooLarge)
+    }
+
+    async fn look(&self, name: &str) -> Result<Option<Found>, Away> {
+        let (key, leases) = (self.session_key(name), self.prefix_of_leases());
+        let said = self.store.run(script::LOOK, &[key.as_bytes()], &[leases.as_bytes()]).await?;
+        Ok(self.understand(name.to_owned(), said))
     }
 
     /// What the store has in the place of a session.

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use crate::way::Way;
 use crate::wire::{Session, is_echo, send};
-use crate::world::{Redis, World, until};
+use crate::world::{BRIEF, Redis, WHOLE, World, until};
 
 /// F22: the sessions of a replica that is killed go on at the others, as the clients had made them.
 #[test]
 fn f22_sessions_of_the_dead_go_on_elsewhere() {
-    let Some(mut world) = World::start("dead", "") else { return };
+    let Some(mut world) = World::start("dead", BRIEF, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     for (id, method, params) in [
         (1, "logging/setLevel", json!({ "level": "warning" })),
@@ -38,7 +38,7 @@ fn f22_sessions_of_the_dead_go_on_elsewhere() {
 /// F22: a replica that is asked to stop gives its sessions up at once.
 #[test]
 fn f22_who_stops_gives_up_what_it_has() {
-    let Some(mut world) = World::start("stops", "") else { return };
+    let Some(mut world) = World::start("stops", WHOLE, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     let leaving = world.replicas.remove(0);
     leaving.signal("TERM");
@@ -54,7 +54,7 @@ fn f22_who_is_cut_off_owns_nothing() {
     let Some(redis) = Redis::start() else { return };
     let way = Way::to(redis.port);
     let ports = [way.port, redis.port];
-    let world = World::before(redis, "cut", "", &ports);
+    let world = World::before(redis, "cut", BRIEF, "", &ports);
     let session = Session::open(world.at(0), None).unwrap();
     session.echoes(world.at(1), 1, "forwarded");
     let mut stream = send(world.at(0), "GET", &session.headers(), "").unwrap();
@@ -81,12 +81,13 @@ fn f22_who_is_cut_off_owns_nothing() {
 /// F22: an owner that stands still for longer than its lease has lost its sessions when it goes on.
 #[test]
 fn f22_who_stood_still_owns_nothing() {
-    let Some(world) = World::start("still", "") else { return };
+    let Some(world) = World::start("still", BRIEF, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     world.replicas[0].signal("STOP");
-    // It takes connections and says nothing: whoever asks it waits, so only who looks at the store can tell.
-    let leases = || world.redis.keys(":replica:").len();
-    until("its lease is over", || leases() == 2);
+    // It takes connections and says nothing. Whoever has sent it a call is told when its lease is over, and not asked again.
+    let told = session.echo(world.at(1), 0, "waits").unwrap();
+    assert!(told.status == 502 && told.messages[0]["error"]["message"].is_string(), "{told:?}");
+    assert_eq!(world.redis.keys(":replica:").len(), 2);
     session.echoes(world.at(1), 1, "taken");
     world.replicas[0].signal("CONT");
     until("it knows better", || is_echo(&session.echo(world.at(0), 2, "there").unwrap(), 2, "there"));

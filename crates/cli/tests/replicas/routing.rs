@@ -6,7 +6,7 @@ use std::thread;
 use serde_json::json;
 
 use crate::wire::{Session, is_echo, modern};
-use crate::world::World;
+use crate::world::{WHOLE, World};
 
 /// Clients, each with a session of its own.
 const CLIENTS: usize = 8;
@@ -15,7 +15,7 @@ const CLIENTS: usize = 8;
 /// a session is the end of it everywhere.
 #[test]
 fn f22_any_replica_serves_any_request() {
-    let Some(world) = World::start("routing", "") else { return };
+    let Some(world) = World::start("routing", WHOLE, "") else { return };
     let calls = std::env::var("CARDAN_REPLICA_CALLS").map_or(2000, |calls| calls.parse().unwrap());
     let next = AtomicUsize::new(0);
     let addresses = [0, 1, 2].map(|number| world.at(number).to_owned());
@@ -62,7 +62,7 @@ fn f22_any_replica_serves_any_request() {
 /// F22: what comes before a reply comes as it is made, from whichever replica it is.
 #[test]
 fn f22_events_pass_replicas_as_they_come() {
-    let Some(world) = World::start("events", "") else { return };
+    let Some(world) = World::start("events", WHOLE, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     let params = json!({ "name": "slow", "arguments": { "steps": 3, "delay_ms": 1 }, "_meta": { "progressToken": "p" } });
     let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });

@@ -1,7 +1,7 @@
 //! What the store knows, and what becomes of what others write there.
 
 use crate::wire::{Session, ask, is_echo};
-use crate::world::{KEY, World};
+use crate::world::{KEY, WHOLE, World};
 
 const ADA: &str = "a token that is Ada's alone";
 const BOB: &str = "a token that is Bob's alone";
@@ -10,7 +10,7 @@ const BOB: &str = "a token that is Bob's alone";
 #[test]
 fn t29_the_store_holds_nothing_in_clear() {
     let keys = "[[gateway.keys]]\nname = \"ada-of-the-keys\"\nhash = \"HASH\"\n";
-    let Some(world) = World::start("clear", &keys.replace("HASH", &sha256(ADA))) else { return };
+    let Some(world) = World::start("clear", WHOLE, &keys.replace("HASH", &sha256(ADA))) else { return };
     let session = Session::open(world.at(0), Some(ADA)).unwrap();
     session.echoes(world.at(1), 1, "forwarded");
     let mut dump = Vec::new();
@@ -32,7 +32,7 @@ fn t29_the_store_holds_nothing_in_clear() {
 /// T29: what was changed in the store is no session: 404, and it is counted.
 #[test]
 fn t29_flipped_bytes_are_no_session() {
-    let Some(world) = World::start("flipped", "") else { return };
+    let Some(world) = World::start("flipped", WHOLE, "") else { return };
     let mut told = 0;
     for (field, at) in [("record", 0), ("record", 40), ("fence", 0), ("owner", 3)] {
         let session = Session::open(world.at(0), None).unwrap();
@@ -54,7 +54,9 @@ fn t29_a_session_is_its_principals_everywhere() {
     let key = |name: &str, token: &str| {
         format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token))
     };
-    let Some(world) = World::start("principals", &(key("ada", ADA) + &key("bob", BOB))) else { return };
+    let Some(world) = World::start("principals", WHOLE, &(key("ada", ADA) + &key("bob", BOB))) else {
+        return;
+    };
     let session = Session::open(world.at(0), Some(ADA)).unwrap();
     for number in 0..3 {
         session.echoes(world.at(number), number, "ada");

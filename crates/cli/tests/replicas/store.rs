@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use crate::wire::{Session, is_echo, modern};
-use crate::world::{World, until};
+use crate::world::{BRIEF, WHOLE, World, until};
 
 /// F21: without the store modern calls go on, sessions go on at their owner while its lease lasts, and no session begins that
 /// would vanish. A store that comes back empty has forgotten them: each client is told once.
 #[test]
 fn f21_a_store_that_dies_and_comes_back_empty() {
-    let Some(mut world) = World::start("dies", "") else { return };
+    let Some(mut world) = World::start("dies", BRIEF, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     session.echoes(world.at(1), 1, "before");
     world.redis.kill();
@@ -36,7 +36,7 @@ fn f21_a_store_that_dies_and_comes_back_empty() {
 /// F21: a store that stands still costs whoever needs it half a second, and sessions outlast it, though their leases do not.
 #[test]
 fn f21_a_store_that_stands_still() {
-    let Some(world) = World::start("halts", "") else { return };
+    let Some(world) = World::start("halts", BRIEF, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
     world.redis.signal("STOP");
     let begun = Instant::now();
@@ -54,7 +54,7 @@ fn f21_a_store_that_stands_still() {
 /// F21: a store that is away at the start is waited for by legacy clients, and by nobody else.
 #[test]
 fn f21_a_store_that_comes_late() {
-    let Some(mut world) = World::start("late", "") else { return };
+    let Some(mut world) = World::start("late", WHOLE, "") else { return };
     world.redis.kill();
     let late = world.serve(world.redis.port);
     assert!(is_echo(&modern(&late.address, "m"), 1, "m"));

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::common::{CHECKS, peer};
 use crate::way::Turns;
-use crate::world::World;
+use crate::world::{WHOLE, World};
 
 fn passes(client: &str, script: &str) {
     let Some(mut command) = peer(client, script) else { return };
-    let Some(world) = World::start(client, "") else { return };
+    let Some(world) = World::start(client, WHOLE, "") else { return };
     let turns = Turns::before((0..3).map(|number| world.at(number).to_owned()).collect());
     command.arg("--").arg(format!("http://127.0.0.1:{}/mcp", turns.port));
     let output = command.output().expect("the client runs");

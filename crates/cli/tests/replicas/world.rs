@@ -109,21 +109,28 @@ pub(crate) struct World {
     scratch: Scratch,
     upstream: Serving,
     more: String,
+    lease: &'static str,
 }
+
+/// A lease that outlasts a test, whatever else this machine does.
+pub(crate) const WHOLE: &str = "60s";
+
+/// One whose end is waited for.
+pub(crate) const BRIEF: &str = "5s";
 
 impl World {
     /// Three replicas; `more` stands in their configuration as well. Nothing: there is no Redis.
-    pub(crate) fn start(name: &str, more: &str) -> Option<Self> {
+    pub(crate) fn start(name: &str, lease: &'static str, more: &str) -> Option<Self> {
         let redis = Redis::start()?;
         let ports = [redis.port; 3];
-        Some(Self::before(redis, name, more, &ports))
+        Some(Self::before(redis, name, lease, more, &ports))
     }
 
     /// One replica for each of these ports, behind which is the store.
-    pub(crate) fn before(redis: Redis, name: &str, more: &str, ports: &[u16]) -> Self {
+    pub(crate) fn before(redis: Redis, name: &str, lease: &'static str, more: &str, ports: &[u16]) -> Self {
         let scratch = Scratch::new(&format!("replicas-{name}"));
         let upstream = Serving::start(&[]);
-        let mut world = Self { replicas: Vec::new(), redis, scratch, upstream, more: more.to_owned() };
+        let mut world = Self { replicas: Vec::new(), redis, scratch, upstream, more: more.to_owned(), lease };
         for port in ports {
             let replica = world.serve(*port);
             world.replicas.push(replica);
@@ -136,9 +143,9 @@ impl World {
         let port = free_port();
         let config = format!(
             "[gateway]\nnaming = \"never\"\n{}\n[replicas]\nstore = \"redis://127.0.0.1:{store}/0\"\n\
-             address = \"http://127.0.0.1:{port}\"\nkey = \"${{CARDAN_REPLICAS_KEY}}\"\nlease = \"2s\"\n\
+             address = \"http://127.0.0.1:{port}\"\nkey = \"${{CARDAN_REPLICAS_KEY}}\"\nlease = \"{}\"\n\
              [servers.demo]\nurl = \"http://{}/mcp\"\n",
-            self.more, self.upstream.address
+            self.more, self.lease, self.upstream.address
         );
         let (file, home) =
             (self.scratch.file(&format!("{port}.toml")), self.scratch.file(&format!("home-{port}")));
