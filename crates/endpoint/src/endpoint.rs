@@ -250,7 +250,7 @@ where
     let (accepts, principal) = match admitted {
         Ok((Admission::Post { accepts, .. }, principal)) => (accepts, principal),
         Ok((Admission::Push { .. } | Admission::End { .. }, principal)) => {
-            return sessionful(shared, parts, principal, pass.as_ref()).await;
+            return sessionful(shared, parts, principal, pass.as_deref()).await;
         }
         Err(refusal) => return Answer::on(parts.headers).refusal(refusal),
     };
@@ -268,7 +268,7 @@ where
             return Answer::on(parts.headers).status(StatusCode::FORBIDDEN);
         }
         if let Some(id) = sharing.unsettled(&parts.headers) {
-            let came = Came::new(&parts, &body, principal.as_ref(), pass.as_ref());
+            let came = Came::new(&parts, &body, principal.as_ref(), pass.as_deref());
             // Boxed, so that those who find their session here carry nothing of it.
             if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
                 return response;

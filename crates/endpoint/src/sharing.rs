@@ -99,11 +99,11 @@ impl<S: Service> Sharing<S> {
     }
 
     /// What a request that was forwarded shows; nothing: it was not.
-    pub(crate) fn pass(&self, parts: &Parts) -> Result<Option<Pass>, Forged> {
+    pub(crate) fn pass(&self, parts: &Parts) -> Result<Option<Box<Pass>>, Forged> {
         let Some(shown) = parts.headers.get(CARDAN_PASS) else { return Ok(None) };
         let SessionHeader::Named(session) = session(&parts.headers) else { return Err(Forged) };
         let errand = Errand { method: parts.method.as_str(), path: parts.uri.path(), session };
-        self.0.replicas.admits(shown, errand).map(Some).ok_or(Forged)
+        self.0.replicas.admits(shown, errand).map(|pass| Some(Box::new(pass))).ok_or(Forged)
     }
 
     /// May sessions of ours be served? Not while another may have taken them.

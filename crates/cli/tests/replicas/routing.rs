@@ -1,12 +1,12 @@
 //! Requests of one session at any replica.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::json;
 
 use crate::wire::{Session, is_echo, modern};
-use crate::world::{WHOLE, World};
+use crate::world::{BRIEF, WHOLE, World};
 
 /// Clients, each with a session of its own.
 const CLIENTS: usize = 8;
@@ -57,6 +57,62 @@ fn f22_any_replica_serves_any_request() {
         assert_eq!(world.counts(&format!("cardan_replica_{never}_total")), 0, "{never}");
     }
     assert_eq!(world.redis.keys(":session:"), [""; 0], "what has ended is not kept");
+}
+
+/// F22: while a replica dies under load, every call has at most one answer, and it is its own; afterwards every session goes on.
+#[test]
+fn f22_a_replica_dies_under_load() {
+    let Some(mut world) = World::start("load", BRIEF, "") else { return };
+    let addresses = [0, 1, 2].map(|number| world.at(number).to_owned());
+    let (answered, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let sessions: Vec<_> =
+        (0..CLIENTS).map(|client| Session::open(&addresses[client % 3], None).unwrap()).collect();
+    let dead = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for (client, session) in sessions.iter().enumerate() {
+            let (addresses, answered, refused, dead) = (&addresses, &answered, &refused, &dead);
+            scope.spawn(move || {
+                let mut after = 0;
+                for call in 0.. {
+                    let (here, text) = (&addresses[(client + call) % 3], format!("{client}/{call}"));
+                    match session.echo(here, call, &text) {
+                        Ok(got) if is_echo(&got, call, &text) => {
+                            answered.fetch_add(1, Ordering::SeqCst);
+                        }
+                        // Lost with the replica that ran it, and said so.
+                        Ok(got) if matches!(got.status, 502 | 503) => {
+                            refused.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Ok(got) => {
+                            let message =
+                                got.messages.last().map(|message| message["error"]["message"].to_string());
+                            assert!(message.is_some_and(|message| message.contains("broke off")), "{got:?}");
+                        }
+                        // It came to the dead one itself.
+                        Err(_) => assert!(here == &addresses[0], "{here}"),
+                    }
+                    after += usize::from(dead.load(Ordering::SeqCst));
+                    if after > 30 {
+                        break;
+                    }
+                }
+            });
+        }
+        // Under way, and then in the midst of it.
+        while answered.load(Ordering::SeqCst) < 10 * CLIENTS {
+            thread::yield_now();
+        }
+        world.replicas[0].child.kill().unwrap();
+        world.replicas[0].child.wait().unwrap();
+        dead.store(true, Ordering::SeqCst);
+    });
+    for session in &sessions {
+        session.echoes(&addresses[1], 1, "on");
+        session.echoes(&addresses[2], 2, "and on");
+    }
+    let taken =
+        world.count(1, "cardan_replica_takeovers_total") + world.count(2, "cardan_replica_takeovers_total");
+    assert_eq!(taken as usize, CLIENTS.div_ceil(3), "each session of the dead is taken over once");
 }
 
 /// F22: what comes before a reply comes as it is made, from whichever replica it is.

@@ -116,7 +116,7 @@ pub(crate) struct World {
 pub(crate) const WHOLE: &str = "60s";
 
 /// One whose end is waited for.
-pub(crate) const BRIEF: &str = "5s";
+pub(crate) const BRIEF: &str = "8s";
 
 impl World {
     /// Three replicas; `more` stands in their configuration as well. Nothing: there is no Redis.
@@ -141,10 +141,11 @@ impl World {
     /// One more replica.
     pub(crate) fn serve(&self, store: u16) -> Running {
         let port = free_port();
+        let replicas = documented()
+            .replace("127.0.0.1:6379", &format!("127.0.0.1:{store}"))
+            .replace("10.0.0.5:2273", &format!("127.0.0.1:{port}"));
         let config = format!(
-            "[gateway]\nnaming = \"never\"\n{}\n[replicas]\nstore = \"redis://127.0.0.1:{store}/0\"\n\
-             address = \"http://127.0.0.1:{port}\"\nkey = \"${{CARDAN_REPLICAS_KEY}}\"\nlease = \"{}\"\n\
-             [servers.demo]\nurl = \"http://{}/mcp\"\n",
+            "[gateway]\nnaming = \"never\"\n{}\n{replicas}\nlease = \"{}\"\n[servers.demo]\nurl = \"http://{}/mcp\"\n",
             self.more, self.lease, self.upstream.address
         );
         let (file, home) =
@@ -181,6 +182,18 @@ impl World {
         let said = self.replicas[number].get("/readyz", &[]).json();
         said["replicas"]["status"].as_str().unwrap_or_default().to_owned()
     }
+}
+
+/// The example of the documentation.
+fn documented() -> String {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md"));
+    let (_, section) = text.split_once("\n## Several replicas\n").unwrap();
+    let (_, example) = section.split_once("```toml\n").unwrap();
+    let example = example.split_once("```").unwrap().0.to_owned();
+    for said in ["redis://127.0.0.1:6379/0", "http://10.0.0.5:2273", "${CARDAN_REPLICAS_KEY}"] {
+        assert!(example.contains(said), "{said}: {example}");
+    }
+    example
 }
 
 /// Tries until it is so, not for ever.
