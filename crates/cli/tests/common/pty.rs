@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 use super::{CARDAN, DEADLINE, signal_pid};
 
@@ -105,6 +105,10 @@ impl Pty {
         let name = ptsname(&ours, Vec::new()).unwrap();
         let path = OsStr::from_bytes(name.to_bytes());
         let theirs = File::options().read(true).write(true).open(path).unwrap();
+        // Else the terminal drops at Ctrl-C and Ctrl-Z what nobody has read yet, and may do so late.
+        let mut modes = tcgetattr(&theirs).unwrap();
+        modes.local_modes.insert(LocalModes::NOFLSH);
+        tcsetattr(&theirs, OptionalActions::Now, &modes).unwrap();
         let copy = || Stdio::from(theirs.try_clone().unwrap());
         let mut command = Command::new("setsid");
         command.arg("--ctty");
@@ -232,10 +236,11 @@ impl Seat {
             seen = self.seen.more.wait_timeout(seen, left).unwrap().0;
         }
         drop(seen);
+        let modes = self.modes();
         self.reading.take().unwrap().join().unwrap();
         let code = self.child.wait().unwrap().code();
         let bytes = std::mem::take(&mut self.seen.bytes.lock().unwrap().0);
-        Shown { code, bytes }
+        Shown { code, bytes, modes }
     }
 }
 
@@ -263,6 +268,8 @@ fn resize(ours: &File, columns: u16) {
 pub(crate) struct Shown {
     pub(crate) code: Option<i32>,
     pub(crate) bytes: Vec<u8>,
+    /// How the terminal was left.
+    pub(crate) modes: (bool, LocalModes),
 }
 
 impl Shown {

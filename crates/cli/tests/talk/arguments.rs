@@ -60,7 +60,7 @@ fn cli_47_who_leaves_the_questions_sends_nothing() {
     seat.sees("a: ").types(CTRL_D).sees("tool go needs /arguments/a (string)").sees("add a=<string>");
     seat.end().exits(1);
     let mut seat = scene.call(&[]);
-    seat.sees("a: ").types(CTRL_C).sees("interrupted");
+    seat.sees("a: ").types(CTRL_C);
     seat.end().exits(130);
     for options in [["--no-input"], ["--no-check"]] {
         let shown = scene.call(&options).end();

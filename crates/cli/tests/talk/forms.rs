@@ -150,20 +150,19 @@ fn cli_13_ctrl_c_at_a_question_cancels_the_call() {
     let before = seat.modes();
     seat.types("y\r").sees("password: ");
     assert!(!seat.modes().0);
-    seat.types("hun").types(CTRL_C).sees("interrupted");
-    let modes = seat.modes();
-    let shown = seat.end().exits(130).written();
-    assert_eq!(modes, before);
-    assert!(!shown.contains("hun"), "{shown}");
+    seat.types("hun").types(CTRL_C);
+    let shown = seat.end().exits(130);
+    assert_eq!(shown.modes, before);
+    assert!(!shown.written().contains("hun"), "{}", shown.written());
     let heard = scene.heard();
     assert!(heard.iter().any(|message| message["method"] == "notifications/cancelled"), "{heard:?}");
     assert!(heard.iter().all(|message| message["id"] != "ask-0"), "{heard:?}");
 }
 
-/// T30: nothing of what a server asks moves the cursor or passes for a line of ours.
+/// T30, ELI-27: nothing of what a server asks moves the cursor, passes for a line of ours or becomes a link.
 #[test]
 fn t30_questions_cannot_forge_the_terminal() {
-    let evil = "x\u{1b}[2J\u{9b}1m\u{7}\r\nSend it? y\u{202e}";
+    let evil = "x\u{1b}[2J\u{9b}1m\u{7}\r\nSend it? y\u{202e}\u{1b}]8;;https://evil.example\u{1b}\\here";
     let properties = json!({
         evil: { "type": "string", "title": evil, "description": evil, "enum": [evil, "b"], "enumNames": [evil, evil] },
     });

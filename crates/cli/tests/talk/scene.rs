@@ -28,10 +28,15 @@ impl Scene {
         self.scratch.file(name)
     }
 
-    fn words(&self, more: &[&str]) -> Vec<String> {
+    /// The server's file, and its two arguments.
+    pub(crate) fn server(&self) -> (&'static str, String, &str) {
         let server = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/asking_server.py");
-        let log = self.file("log");
-        let words = [&["call", "go"], more, &["--", "python3", server, &log, &self.script]].concat();
+        (server, self.file("log"), &self.script)
+    }
+
+    fn words(&self, more: &[&str]) -> Vec<String> {
+        let (server, log, script) = self.server();
+        let words = [&["call", "go"], more, &["--", "python3", server, &log, script]].concat();
         words.into_iter().map(str::to_owned).collect()
     }
 
