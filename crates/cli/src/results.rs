@@ -58,8 +58,16 @@ impl Results {
         }
     }
 
+    /// For programs everything is said by [`Self::raw`], unless something is to be saved.
+    fn is_said(&self) -> bool {
+        self.form == Form::Json && self.place.is_none()
+    }
+
     /// What a tool gave.
     pub(crate) fn called(&self, result: &CallToolResult) -> Result<(), Failure> {
+        if self.is_said() {
+            return Ok(());
+        }
         let mut blocks: Vec<String> = result.content.iter().map(|block| self.block(block)).collect();
         let has_text = result.content.iter().any(is_text);
         if let Some(data) = result.structured_content.as_ref().filter(|_| !has_text) {
@@ -70,12 +78,18 @@ impl Results {
 
     /// What was read.
     pub(crate) fn read(&self, contents: &[ResourceContents]) -> Result<(), Failure> {
+        if self.is_said() {
+            return Ok(());
+        }
         let blocks: Vec<String> = contents.iter().map(|contents| self.resource(contents)).collect();
         self.finish(&blocks, &contents.iter().filter_map(Media::of_resource).collect::<Vec<_>>())
     }
 
     /// A prompt that was filled in.
     pub(crate) fn filled(&self, result: &GetPromptResult) -> Result<(), Failure> {
+        if self.is_said() {
+            return Ok(());
+        }
         let blocks = result.messages.iter().map(|message| {
             let role = Line::of(Style::Name, message.role.as_str()).painted(self.stdout.paint());
             let text = self.block(&message.content);

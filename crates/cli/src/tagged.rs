@@ -111,7 +111,19 @@ fn hidden(line: String, secrets: &Redactor) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cardan_proto::secret::Secret;
+
     use super::*;
+
+    /// S1-C5: no line shows a secret, and every line stays JSON.
+    #[test]
+    fn secrets_are_hidden() {
+        let secrets = Redactor::new([Secret::new("s3cret-\"quoted\"-value")]);
+        let told = logged(br#"{"level":"info","data":{"key":"s3cret-\"quoted\"-value"}}"#);
+        let line = hidden(told, &secrets);
+        assert!(!line.contains("s3cret"), "{line}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["type"], "log");
+    }
 
     #[test]
     fn a_line_begins_with_its_type() {

@@ -1,8 +1,10 @@
 //! `--jsonl`: everything that happens, a tagged line each.
 
+use std::io::{BufRead, BufReader};
+
 use serde_json::{Value, json};
 
-use super::common::{CARDAN, Ran, cardan, demo, has_python, start};
+use super::common::{Ran, Serving, cardan, demo, finish, has_python, signal, start};
 use super::server;
 
 fn lines(ran: &Ran) -> Vec<Value> {
@@ -61,15 +63,25 @@ fn findings_are_told() {
     assert!(finding.is_some_and(|finding| finding["rule"].is_string()), "{ran:?}");
 }
 
-/// CLI-20: changes are tagged too.
+/// CLI-20: changes are tagged too, once each, in either era.
 #[test]
 fn changes_are_told() {
-    let mut child = start(&["listen", "tools", "--jsonl", "--", CARDAN, "demo"]);
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
-    assert!(line.starts_with("listening to tools"), "{line}");
-    super::common::signal(&child, "INT");
-    child.stderr = Some(stderr.into_inner());
-    super::common::finish(child).exits(0).prints("");
+    let serving = Serving::start(&[]);
+    let address = format!("http://{}/mcp", serving.address);
+    for era in ["legacy", "modern"] {
+        let mut child = start(&["listen", &address, "tools", "demo://clock", "--era", era, "--jsonl"]);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert_eq!(stderr.next().unwrap().unwrap(), "listening to tools, demo://clock");
+        let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        for (what, line) in [
+            ("tools", r#"{"type":"change","changed":"tools"}"#),
+            ("demo://clock", r#"{"type":"change","changed":"resource","uri":"demo://clock"}"#),
+        ] {
+            cardan(&["call", &address, "change", &format!("what={what}")]).exits(0);
+            assert_eq!(stdout.next().unwrap().unwrap(), line);
+        }
+        signal(&child, "INT");
+        finish(child).exits(0);
+        assert!(stdout.next().is_none());
+    }
 }
