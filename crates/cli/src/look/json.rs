@@ -82,7 +82,7 @@ fn token_end(text: &str, first: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::style::Paint;
-    use super::super::text::paint;
+    use super::super::text::{odd_texts, paint};
     use super::*;
 
     #[test]
@@ -97,8 +97,10 @@ mod tests {
 
     #[test]
     fn what_is_no_json_ends_too() {
-        for text in ["\"", "{\"", "}}}", "a b", "\u{1b}[2J", "é,日"] {
-            assert!(!paint(&lines(text), Paint::Plain).contains('\u{1b}'), "{text}");
+        let pieces =
+            ["\"", "{", "}", "[", "]", ",", ":", "\\", "a", " ", "1", "\u{1b}", "日", "\n", "\u{9b}"];
+        for text in odd_texts(&pieces, 3000) {
+            assert!(!paint(&lines(&text), Paint::Plain).contains(['\u{1b}', '\u{9b}']), "{text}");
         }
         assert!(is_json(" {\"a\":1}\n") && !is_json("12") && !is_json("[draft] a note"));
     }

@@ -302,7 +302,7 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::paint;
+    use super::super::text::{odd_texts, paint};
     use super::*;
 
     const PAGE: &str = "# Title *here*\n\nSome **bold** text with `code` and a [link](https://example.com/x) that goes on\nand on.\n\n\
@@ -338,6 +338,50 @@ mod tests {
             ["# a comment\nkey: value\n- item", "#!/bin/sh\n# x\n**a**", "a * b ** c", "plain", "[1](2)"]
         {
             assert!(!is_markdown(text), "{text}");
+        }
+    }
+
+    /// Whatever is written, it is shown: nothing panics, nothing is obeyed.
+    #[test]
+    fn odd_pages_are_shown() {
+        let pieces = [
+            "# ",
+            "- ",
+            "1. ",
+            "> ",
+            "```",
+            "\n",
+            "\n\n",
+            "    ",
+            "\t",
+            "|",
+            "|---|",
+            "*",
+            "**",
+            "_",
+            "`",
+            "[a](",
+            ")",
+            "![",
+            "]",
+            "<b>",
+            "&#27;",
+            "\\",
+            "日本",
+            "\x1b",
+            "- [x] ",
+            "---",
+            "~~",
+            "http://x",
+            "word ",
+            "99999999999. ",
+        ];
+        for text in odd_texts(&pieces, 3000) {
+            is_markdown(&text);
+            for colors in [Paint::Plain, Paint::Colors] {
+                let shown = paint(&lines(&text, 20, colors), Paint::Plain);
+                assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{text:?}: {shown:?}");
+            }
         }
     }
 

@@ -296,9 +296,54 @@ fn is_flag(c: char) -> bool {
     matches!(c, '\u{1f1e6}'..='\u{1f1ff}')
 }
 
+/// Texts made of these pieces, in no order that anyone chose; the same every time.
+#[cfg(test)]
+pub(crate) fn odd_texts(pieces: &[&str], count: usize) -> Vec<String> {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut roll = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap_or_default()
+    };
+    (0..count).map(|_| (0..roll(24)).map(|_| pieces[roll(pieces.len())]).collect()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever is written: no line is too wide, and nothing but spaces is lost.
+    #[test]
+    fn wrapping_keeps_everything() {
+        let pieces = [
+            "a",
+            "word",
+            " ",
+            "  ",
+            "日本",
+            "e\u{301}",
+            "👨\u{200d}👩",
+            "🇩🇪",
+            "|",
+            "\u{200d}",
+            "…",
+            "\x1b[1m",
+            "-",
+            "🏽",
+        ];
+        let solid = |text: &str| text.replace(' ', "");
+        for text in odd_texts(&pieces, 2000) {
+            for (columns, hang) in [(8, 0), (13, 4), (40, 60)] {
+                let line = Line::from(text.as_str());
+                let whole = line.painted(Paint::Plain);
+                let lines = line.clone().wrapped(columns, hang);
+                assert!(lines.iter().all(|line| line.width() <= columns), "{text:?}");
+                assert_eq!(solid(&plain(&lines).concat()), solid(&whole), "{text:?}");
+                assert!(line.cut(columns).width() <= columns, "{text:?}");
+            }
+        }
+    }
 
     fn plain(lines: &[Line]) -> Vec<String> {
         lines.iter().map(|line| line.painted(Paint::Plain)).collect()
