@@ -1,9 +1,13 @@
-//! What configured servers offered when they last ran, from disk: nothing is started for it.
+//! What configured servers offered when they last ran, on disk: nothing is started to read it.
 
+use cardan_client::Settled;
+use cardan_config::resolve::{Reach, Resolved};
 use cardan_config::{Config, Search, Server};
 use cardan_gateway::cache::{CatalogCache, Kept};
-use cardan_gateway::catalog::Entry;
+use cardan_gateway::catalog::{Catalog, Entry, Kind, List};
 use cardan_gateway::configured::here;
+use cardan_proto::method::Method;
+use cardan_proto::model::Raw;
 use serde_json::Value;
 
 use crate::cmd::config::variable;
@@ -14,6 +18,47 @@ pub(crate) fn kept(server: &Server, config: &Config, search: &Search) -> Option<
     let resolved = here(config, search, |surroundings| server.resolve(surroundings)).ok()?;
     let digest = resolved.fingerprint(server.digest()).to_string();
     CatalogCache::of_user(variable)?.load(&digest)
+}
+
+/// Where a server's catalog is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Shelf {
+    server: String,
+    digest: String,
+}
+
+impl Shelf {
+    /// Nothing: as whom it is reached is not known beforehand, so nothing is kept for the next one.
+    pub(crate) fn of(server: &Server, resolved: &Resolved) -> Option<Self> {
+        if let Reach::Http(endpoint) | Reach::Sse(endpoint) | Reach::WebSocket(endpoint) = &resolved.reach
+            && endpoint.helper.is_some()
+        {
+            return None;
+        }
+        let digest = resolved.fingerprint(server.digest()).to_string();
+        Some(Self { server: server.name.clone(), digest })
+    }
+
+    /// Keeps what a server told just now: all of its lists. It is for later convenience, so what hinders it is not told.
+    pub(crate) fn learn<'a>(&self, settled: &Settled, lists: impl Iterator<Item = (Method, &'a [Raw])>) {
+        let Some(cache) = CatalogCache::of_user(variable) else { return };
+        let greeting = settled.greeting.as_ref().and_then(|raw| serde_json::from_slice(raw).ok());
+        let mut catalog = Catalog::new(settled.revision, greeting);
+        for (method, entries) in lists {
+            let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.method() == method) else { continue };
+            let entries = entries.iter().filter_map(|raw| Entry::try_from(raw.clone()).ok()).collect();
+            // What it said of who may see it was not looked at.
+            *catalog.list_mut(kind) = List { entries, ttl_ms: None, private: true };
+        }
+        let old = cache.load(&self.digest);
+        let same = |kind: &Kind| {
+            old.as_ref().is_some_and(|old| old.catalog.list(*kind).entries == catalog.list(*kind).entries)
+        };
+        // What is there may know more of how long it holds.
+        if !Kind::ALL.iter().all(same) {
+            let _ = cache.save(&self.digest, &Kept::now(&self.server, catalog));
+        }
+    }
 }
 
 /// What an entry says of itself; perhaps nothing.

@@ -21,6 +21,7 @@ use cardan_ws::{Dial, dial};
 
 use crate::answers::Person;
 use crate::args::Options;
+use crate::catalogs::Shelf;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -37,6 +38,8 @@ pub(crate) struct Connection {
     client: Client,
     /// What is known of the daemon, if the session goes through it.
     warm: Option<Warm>,
+    /// Where what the server offers is kept, if it is a configured one.
+    shelf: Option<Shelf>,
     watch: Watch,
     person: Person,
     interrupts: Interrupts,
@@ -64,6 +67,10 @@ impl Connection {
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
+        let shelf = match &door {
+            Door::Named(named) => named.shelf(),
+            _ => None,
+        };
         let (watch, person) =
             (Watch::new(loudness, door.secrets()), Person::new(options, target, door.sampling()));
         let trace = Trace::wanted(options, watch.secrets());
@@ -95,7 +102,7 @@ impl Connection {
         }
         let rehearsal = trace.filter(|_| options.dry_run);
         let deadline = Some(limits.call_total_timeout).filter(|limit| !limit.is_zero());
-        Ok(Self { client, warm, watch, person, interrupts, rehearsal, opened_in, deadline })
+        Ok(Self { client, warm, shelf, watch, person, interrupts, rehearsal, opened_in, deadline })
     }
 
     /// The client, for what needs no progress.
@@ -106,6 +113,13 @@ impl Connection {
     /// The person, for what a command needs to know.
     pub(crate) fn person(&self) -> &Person {
         &self.person
+    }
+
+    /// Keeps what the server offers, all of it, for those who complete and search.
+    pub(crate) fn learn<'a>(&self, lists: impl Iterator<Item = (Method, &'a [Raw])>) {
+        if let Some(shelf) = &self.shelf {
+            shelf.learn(&self.client.settled(), lists);
+        }
     }
 
     /// Asks the server whether it lives.

@@ -16,6 +16,7 @@ use cardan_proto::session::event::Cause;
 use cardan_transport::stderr::OnLine;
 
 use crate::args::Options;
+use crate::catalogs::Shelf;
 use crate::cmd::config::{failure, search};
 use crate::daemon::talk::Known;
 use crate::failure::Failure;
@@ -51,6 +52,11 @@ impl Named {
     /// Where its configuration was looked for.
     pub(crate) fn search(&self) -> &Search {
         &self.search
+    }
+
+    /// Where its catalog is kept.
+    pub(crate) fn shelf(&self) -> Option<Shelf> {
+        Shelf::of(&self.server, &self.resolved)
     }
 
     /// What is configured about the daemon.

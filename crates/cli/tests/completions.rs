@@ -309,6 +309,20 @@ fn a_search_finds_across_servers() {
     world.run(CARDAN, &["search", "nothing-like-this"]).exits(5).prints("");
 }
 
+/// CLI-51: whoever has listed a server can complete and search what it offers.
+#[test]
+fn listing_is_enough_to_know() {
+    let world = World::new("list");
+    fs::remove_dir_all(world.scratch.file("cache")).unwrap();
+    let offered = || world.bash("cardan call demo ad");
+    assert_eq!(offered(), [""; 0]);
+    world.run(CARDAN, &["list", "demo", "tools"]).exits(0);
+    assert_eq!(offered(), [""; 0], "a part of it would hide the rest from others");
+    world.run(CARDAN, &["list", "demo"]).exits(0);
+    assert_eq!(offered(), ["add "]);
+    assert_eq!(world.bash("cardan read demo demo://cl"), ["//clock "]);
+}
+
 /// docs/completion.md: every line that it says to write does what it says.
 #[test]
 fn every_line_of_the_page_works() {

@@ -180,6 +180,7 @@ fn unknown_keys_are_errors_in_our_file_only() {
         text,
         &[&format!("cardan.toml:1:2: `server`: there is no such key; did you mean `servers`? {top}")],
     );
+    told("cardan.toml", "daemon = 1\n", &["cardan.toml:1:10: `daemon`: this is not true or false"]);
     let file = File::parse(Path::new("cardan.toml"), "[servers.a]\ncomand = \"x\"\n", None).unwrap();
     let told_of = file.problems[0].to_string();
     assert!(

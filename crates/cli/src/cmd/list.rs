@@ -126,6 +126,9 @@ async fn list(
     for kind in kinds {
         lists.push((kind, connection.all::<RawPage>(kind.method()).await?));
     }
+    if kind.is_none() {
+        connection.learn(lists.iter().map(|(kind, entries)| (kind.method(), entries.as_slice())));
+    }
     match form {
         Form::Json => output::print_json(&json(&lists)),
         Form::Text => output::show(&entry::lines(&lists, detail, Surface::stdout().columns())).map(drop),
