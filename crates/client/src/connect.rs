@@ -241,7 +241,8 @@ impl Connector {
             limits: self.limits.clone(),
         });
         let config = Arc::new(self.config(era));
-        let (driver, peer) = Driver::new(Tapped::new(link, self.tap.clone()), Arc::clone(&service), Arc::clone(&config));
+        let (driver, peer) =
+            Driver::new(Tapped::new(link, self.tap.clone()), Arc::clone(&service), Arc::clone(&config));
         let mut driving = Driving::of(driver.gathering());
         let settled = loop {
             {

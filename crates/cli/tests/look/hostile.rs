@@ -1,7 +1,7 @@
 //! T30: whatever a server says, wherever it says it, a terminal obeys only us.
 
 use super::common::has_python;
-use super::common::pty::{Pty, Shown};
+use super::common::pty::Pty;
 use super::server;
 
 /// All commands, so that every text of the server is shown somewhere.
@@ -26,8 +26,8 @@ const COMMANDS: [&[&str]; 16] = [
 
 /// Nothing but our own colours and the clearing of our own line is in what the terminal was sent.
 #[track_caller]
-fn only_ours(shown: &Shown, words: &[&str]) {
-    let text = std::str::from_utf8(&shown.bytes).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+fn only_ours(bytes: &[u8], words: &[&str]) {
+    let text = std::str::from_utf8(bytes).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_control() || is_turning(c)) {
         let (seen, tail) = rest.split_at(at);
@@ -63,7 +63,7 @@ fn nothing_foreign_is_obeyed() {
     for words in COMMANDS {
         let words = [words, &server("hostile")].concat();
         let shown = Pty::new(80).run(&words);
-        only_ours(&shown, &words);
+        only_ours(&shown.bytes, &words);
         assert!(!shown.bytes.is_empty(), "{words:?}");
     }
 }
@@ -83,7 +83,7 @@ fn vast_texts_are_bearable() {
     ] {
         let words = [words, &["--timeout", "55"], &server("vast")].concat();
         let shown = Pty::new(80).run(&words);
-        only_ours(&shown, &words);
+        only_ours(&shown.bytes, &words);
         assert_eq!(shown.code, Some(exit), "{words:?}");
     }
 }
@@ -101,9 +101,8 @@ fn a_pipe_is_as_clean() {
             let words = [words, form, &server("hostile")].concat();
             let ran = super::common::cardan(&words);
             for text in [ran.stdout, ran.stderr] {
-                let shown = Shown { code: ran.code, bytes: text.into_bytes() };
-                only_ours(&shown, &words);
-                assert!(!shown.bytes.contains(&0x1b), "{words:?}: {}", shown.written());
+                only_ours(text.as_bytes(), &words);
+                assert!(!text.contains('\x1b'), "{words:?}: {text:?}");
             }
         }
     }
