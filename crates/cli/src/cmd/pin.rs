@@ -9,6 +9,10 @@ use clap::{Args, Subcommand};
 use super::config::{failure, search, variable};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::look::Surface;
+use crate::look::style::Style;
+use crate::look::table::{self, Fit};
+use crate::look::text::Line;
 use crate::output::{self, clean};
 
 #[derive(Debug, Args)]
@@ -53,35 +57,47 @@ pub(crate) fn run(args: PinArgs) -> Result<(), Failure> {
             .next("set HOME or XDG_CACHE_HOME to a folder"));
     };
     match &args.what {
-        What::List(which) => show(which, &config, &store, list),
-        What::Diff(which) => show(which, &config, &store, diff),
+        What::List(which) => list(which, &config, &store),
+        What::Diff(which) => diffs(which, &config, &store),
         What::Approve(which) => approve(which, &config, &store),
     }
 }
 
-/// Prints what `lines` makes of each server.
-fn show(
-    which: &Which,
-    config: &Config,
-    store: &PinStore,
-    lines: impl Fn(&str, &Pinned, &Which) -> Vec<String>,
-) -> Result<(), Failure> {
+/// Which tools are remembered, a row each.
+fn list(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for (server, _, pinned) in kept(which, config, store)? {
+        for (name, known) in pinned.tools.iter().filter(|(name, _)| which.has(name)) {
+            let state = match known.changed {
+                Some(_) => Line::of(Style::Warning, "changed"),
+                None => Line::of(Style::Good, "approved"),
+            };
+            rows.push([state, Line::from(server.name.as_str()), Line::of(Style::Name, name)]);
+        }
+    }
+    print(&table::lines(&rows, Fit { columns: Surface::stdout().columns(), spare: &[] }))
+}
+
+/// How tools have changed.
+fn diffs(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure> {
     let mut out = Vec::new();
     for (server, _, pinned) in kept(which, config, store)? {
-        out.extend(lines(&server.name, &pinned, which));
+        out.extend(diff(&server.name, &pinned, which));
     }
-    if out.is_empty() {
+    let style = |line: &str| match line.trim_start().chars().next() {
+        Some('+') => Style::Good,
+        Some('-') => Style::Bad,
+        _ => Style::Plain,
+    };
+    print(&out.iter().map(|line| Line::of(style(line), &line.replace('\n', "\\n"))).collect::<Vec<_>>())
+}
+
+fn print(lines: &[Line]) -> Result<(), Failure> {
+    if lines.is_empty() {
         output::tell("nothing to show");
         return Ok(());
     }
-    let out: Vec<_> = out.iter().map(|line| clean(line).replace('\n', "\\n")).collect();
-    output::print(&out.join("\n"))
-}
-
-fn list(server: &str, pinned: &Pinned, which: &Which) -> Vec<String> {
-    let wanted = pinned.tools.iter().filter(|(name, _)| which.has(name));
-    let state = |changed: bool| if changed { "changed" } else { "approved" };
-    wanted.map(|(name, known)| format!("{:8}  {server}  {name}", state(known.changed.is_some()))).collect()
+    output::show(lines).map(drop)
 }
 
 fn diff(server: &str, pinned: &Pinned, which: &Which) -> Vec<String> {
