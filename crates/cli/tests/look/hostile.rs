@@ -18,7 +18,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["call", "fault"],
     &["call", "failed"],
     &["call", "steps", "-v"],
-    &["call", "bytes", "-v", "--timeout", "2"],
+    &["call", "bytes", "-v", "--strict"],
     &["call", "die"],
     &["read", "look://page"],
     &["prompt", "greet"],

@@ -57,7 +57,7 @@ fn findings_are_told() {
     if !has_python() {
         return;
     }
-    let ran = cardan(&[&["call", "bytes", "--jsonl", "--timeout", "1"][..], &server("neat")].concat());
+    let ran = cardan(&[&["call", "bytes", "--jsonl", "--strict"][..], &server("neat")].concat());
     let all = lines(&ran);
     let finding = all.iter().find(|line| line["type"] == "finding");
     assert!(finding.is_some_and(|finding| finding["rule"].is_string()), "{ran:?}");
