@@ -30,8 +30,7 @@ pub(crate) fn ask(address: &str, method: &str, headers: &[String], body: &str) -
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("no answer"))?;
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok());
-    let named =
-        head.lines().find_map(|line| line.to_lowercase().starts_with("mcp-session-id: ").then_some(line));
+    let named = head.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id: "));
     let session = named.and_then(|line| line.split_once(": ")).map(|(_, id)| id.to_owned());
     let head = head.to_lowercase();
     let body = if head.contains("transfer-encoding: chunked") { joined(body) } else { body.to_owned() };
