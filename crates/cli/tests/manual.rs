@@ -1,5 +1,7 @@
 //! What is written about the commands: help, version and manual pages.
 
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 mod common;
 
 use std::fs;

@@ -13,6 +13,7 @@ mod ownership;
 mod rig;
 mod routing;
 mod secrets;
+mod secure;
 mod store;
 mod stranger;
 mod way;

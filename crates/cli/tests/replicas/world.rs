@@ -106,7 +106,7 @@ pub(crate) fn free_port() -> u16 {
 pub(crate) struct World {
     pub(crate) replicas: Vec<Running>,
     pub(crate) redis: Redis,
-    scratch: Scratch,
+    pub(crate) scratch: Scratch,
     upstream: Serving,
     more: String,
     lease: &'static str,
@@ -140,10 +140,14 @@ impl World {
 
     /// One more replica.
     pub(crate) fn serve(&self, store: u16) -> Running {
-        let port = free_port();
-        let replicas = documented()
-            .replace("127.0.0.1:6379", &format!("127.0.0.1:{store}"))
-            .replace("10.0.0.5:2273", &format!("127.0.0.1:{port}"));
+        let (port, store) = (free_port(), format!("redis://127.0.0.1:{store}"));
+        self.serve_at(port, &store, &format!("http://127.0.0.1:{port}"), None)
+    }
+
+    /// One more replica on this port, which reaches the store there and is reached by others there, trusting these roots.
+    pub(crate) fn serve_at(&self, port: u16, store: &str, address: &str, roots: Option<&str>) -> Running {
+        let replicas =
+            documented().replace("redis://127.0.0.1:6379", store).replace("http://10.0.0.5:2273", address);
         let config = format!(
             "[gateway]\nnaming = \"never\"\n{}\n{replicas}\nlease = \"{}\"\n[servers.demo]\nurl = \"http://{}/mcp\"\n",
             self.more, self.lease, self.upstream.address
@@ -155,6 +159,7 @@ impl World {
         command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--config", &file]);
         command.env("HOME", home).env("CARDAN_REPLICAS_KEY", KEY).stdin(Stdio::null());
         command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+        command.envs(roots.map(|roots| ("SSL_CERT_FILE", roots)));
         let replica = Running::of(command);
         replica.stands("ready");
         replica
