@@ -1,7 +1,6 @@
 //! A request for a session that is not here: brought to the replica that has it, or the session is taken over.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::finding::Strictness;
@@ -10,7 +9,7 @@ use cardan_proto::http::headers::{
     X_ACCEL_BUFFERING,
 };
 use cardan_proto::jsonrpc::envelope::{Decoded, decode};
-use cardan_proto::limits::replicas::LOOK_PAUSE;
+use cardan_proto::limits::replicas::{LOOK_PAUSE, OWNER_SLACK};
 use cardan_proto::method::Method;
 use cardan_replicas::lease::Step;
 use cardan_replicas::{Carrying, Errand, Found, Pass, Record, Replicas, Uncarried};
@@ -36,9 +35,6 @@ const THERE: [HeaderName; 7] =
 
 /// What of its answer the client needs.
 const BACK: [HeaderName; 5] = [CONTENT_TYPE, CACHE_CONTROL, X_ACCEL_BUFFERING, RETRY_AFTER, MCP_SESSION_ID];
-
-/// How long after its lease the owner of a session may still be thought to be there.
-const SLACK: Duration = Duration::from_secs(1);
 
 const AWAY: &str = "sessions are shared with other replicas, and the store that says whose they are is away, try again later";
 const BUSY: &str = "the replica that has this session does not answer, try again later";
@@ -90,7 +86,7 @@ pub(crate) async fn settle<H: Host>(
     sharing: &Sharing<H::Service>,
 ) -> Option<Response<Body>> {
     let replicas = &sharing.inner().replicas;
-    let until = Instant::now() + replicas.term() + SLACK;
+    let until = Instant::now() + replicas.term() + OWNER_SLACK;
     let answer = || Answer::on(HeaderMap::new());
     if sharing.inner().is_here(id) {
         sharing.reviewed().await;

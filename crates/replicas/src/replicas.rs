@@ -8,6 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use cardan_proto::limits::replicas::BEAT_RETRY;
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
 use tokio::sync::watch;
@@ -364,7 +365,7 @@ impl Inner {
                 lease.pause()
             }
             // Sooner: others are told nothing but that they have to wait.
-            Err(_) => lease.pause().min(RETRY),
+            Err(_) => lease.pause().min(BEAT_RETRY),
         };
         let left = lease.until().map(|until| until.since(self.now())).filter(|left| !left.is_zero());
         drop(lease);
@@ -463,9 +464,6 @@ impl Inner {
         self.prefix_of_leases() + &self.tag
     }
 }
-
-/// A beat that failed is tried again after so long.
-const RETRY: Duration = Duration::from_millis(600);
 
 /// Keeps the lease for as long as somebody has the replica.
 async fn keep(inner: Weak<Inner>, mut pause: Duration) {

@@ -45,7 +45,15 @@ pub const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// Making a connection to another replica.
 pub const CONNECT: Duration = Duration::from_secs(2);
 
-/// How long the handshake of a session is repeated by who has taken it over.
-pub const RESTORE: Duration = Duration::from_secs(10);
+/// A renewal of the lease that failed is tried again after so long.
+pub const BEAT_RETRY: Duration = Duration::from_millis(600);
 
+/// Whoever waits for the owner of a session waits for the end of its lease and so much longer: taking over takes a moment.
+pub const OWNER_SLACK: Duration = Duration::from_secs(1);
+
+/// Ways to other replicas that are remembered. There are never as many, but for a store full of addresses of the past.
+pub const WAYS: usize = 256;
+
+const _: () =
+    assert!(BEAT_RETRY.as_millis() > STORE_PAUSE.as_millis(), "a renewal is not refused by the pause");
 const _: () = assert!(STORE_CALL.as_millis() * 3 < MIN_LEASE.as_millis(), "a lease outlasts a slow call");

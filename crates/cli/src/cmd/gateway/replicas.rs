@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_config::Config;
@@ -10,7 +9,7 @@ use cardan_config::replicas::Shared;
 use cardan_dial::{Carrier, Http, Proxies};
 use cardan_gateway::metrics::{Exposition, Kind};
 use cardan_proto::limits::Limits;
-use cardan_proto::limits::replicas::CONNECT;
+use cardan_proto::limits::replicas::{CONNECT, WAYS};
 use cardan_proto::session::event::Delivery;
 use cardan_replicas::{
     Answer, Carry, Carrying, Open, Place, Replicas, SHORTEST, Settings, Stream, Uncarried,
@@ -120,9 +119,6 @@ fn secure() -> Open {
     })
 }
 
-/// Ways to the other replicas that are remembered. There are never as many, but for a store full of strangers.
-const WAYS: usize = 256;
-
 /// The ways to the other replicas.
 struct Ways {
     limits: Limits,
@@ -131,7 +127,7 @@ struct Ways {
 
 /// Whoever is not there is not waited for.
 fn reaching(limits: &Limits) -> Limits {
-    Limits { connect_timeout: CONNECT, pool_idle_timeout: Duration::from_secs(30), ..limits.clone() }
+    Limits { connect_timeout: CONNECT, ..limits.clone() }
 }
 
 impl Ways {
