@@ -65,3 +65,35 @@ fn f21_a_store_that_comes_late() {
         Err(_) => false,
     });
 }
+
+/// F21: a store that is full, that was made a copy of another, or that takes seconds is as good as away, and sessions outlast it.
+#[test]
+fn f21_a_store_that_is_full_a_copy_or_slow() {
+    let Some(world) = World::start("refuses", BRIEF, "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    let faults: [(&[&[u8]], Option<&[&[u8]]>); 3] = [
+        (&[b"CONFIG", b"SET", b"maxmemory", b"1"], Some(&[b"CONFIG", b"SET", b"maxmemory", b"0"])),
+        (&[b"REPLICAOF", b"127.0.0.1", b"1"], Some(&[b"REPLICAOF", b"NO", b"ONE"])),
+        (&[b"CLIENT", b"PAUSE", b"3000"], None),
+    ];
+    for (round, (fault, mend)) in faults.into_iter().enumerate() {
+        let failures = world.counts("cardan_replica_store_failures_total");
+        world.redis.say(fault);
+        until("no session begins", || {
+            let opened = Session::open(world.at(1), None);
+            opened.is_err_and(|got| got.status == 503 && got.head.contains("retry-after: "))
+        });
+        assert!(is_echo(&modern(world.at(1), "m"), 1, "m"));
+        assert!(world.counts("cardan_replica_store_failures_total") > failures);
+        if let Some(mend) = mend {
+            world.redis.say(mend);
+        }
+        for number in 0..3 {
+            let text = format!("{round}/{number}");
+            until("it goes on", || {
+                is_echo(&session.echo(world.at(number), number, &text).unwrap(), number, &text)
+            });
+        }
+        until("others begin", || Session::open(world.at(1), None).is_ok());
+    }
+}
