@@ -344,7 +344,14 @@ impl Session {
         if let Some(lacking) = self.server.lacks(&Method::SubscriptionsListen) {
             return self.settle(ticket, Outcome::Refused(Refusal::Capability(lacking)));
         }
-        let params = Bytes::from(json!({ "notifications": filter(&interest) }).to_string());
+        let mut params = json!({ "notifications": filter(&interest) });
+        if !interest.tasks.is_empty() {
+            // TSKE-15: who follows tasks says so, whatever its other calls say.
+            let mut declared: Value = serde_json::from_slice(&self.config.capabilities).unwrap_or_default();
+            declared["extensions"][task::EXTENSION] = json!({});
+            params[Param::Meta.name()] = json!({ MetaKey::ClientCapabilities.name(): declared });
+        }
+        let params = Bytes::from(params.to_string());
         let (method, options) = (Method::SubscriptionsListen, CallOptions::default());
         self.heard.listens.insert(ticket, Listen { interest, subscribing: 0, acknowledged: false });
         self.start(Purpose::Listen(ticket), method, Some(params), options, Some(revision), LaneId::MAIN, 0);

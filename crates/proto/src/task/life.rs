@@ -294,12 +294,12 @@ fn read(ask: &Ask) -> Option<InputRequest> {
     serde_json::from_value(value).ok()
 }
 
-fn is_error(result: &Bytes) -> bool {
+pub(super) fn is_error(result: &Bytes) -> bool {
     member_of(result, "isError").ok().flatten().is_some_and(|flag| &flag[..] == b"true")
 }
 
 /// What a failed tool says first, for people.
-fn first_text(result: &[u8]) -> String {
+pub(super) fn first_text(result: &[u8]) -> String {
     let value: Value = serde_json::from_slice(result).unwrap_or_default();
     let text = value["content"][0]["text"].as_str().unwrap_or("the tool failed");
     crate::finding::excerpt(text.as_bytes(), 256).to_string()
