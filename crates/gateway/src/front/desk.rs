@@ -277,7 +277,8 @@ impl Station {
     async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
         self.front.listable().await?;
         let view = self.view();
-        lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page())
+        let words = tasks::words(&view, kind, called.revision);
+        lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page(), words)
             .map(Answer::Done)
     }
 
@@ -566,13 +567,6 @@ impl Station {
         let params = params.and_then(|raw| Params::scan(raw, &self.front.house.options.limits));
         called.call.params = params.map_err(|_| Fault::invalid_params("params: not an object"))?;
         Ok(called)
-    }
-
-    /// The servers that have tasks, of the design that can list them.
-    pub(super) fn with_tasks(&self) -> Vec<Arc<Upstream>> {
-        let view = self.view();
-        let listing = view.known.iter().filter(|known| known.capabilities()["tasks"]["list"].is_object());
-        listing.map(|known| Arc::clone(&known.upstream)).collect()
     }
 
     pub(super) fn principal(&self) -> Option<&Arc<str>> {

@@ -1,5 +1,7 @@
 //! Lists of what is shown, page by page.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -18,8 +20,14 @@ pub(super) struct Page {
     pub(super) bytes: usize,
 }
 
-/// One page of a list, as a result.
-pub(super) fn page(merged: &Merged, kind: Kind, params: &Params, page: Page) -> Result<Bytes, Fault> {
+/// One page of a list, as a result. What `words` says of an entry takes its place.
+pub(super) fn page(
+    merged: &Merged,
+    kind: Kind,
+    params: &Params,
+    page: Page,
+    words: impl Fn(&Shown) -> Option<Bytes>,
+) -> Result<Bytes, Fault> {
     let list = merged.list(kind);
     let from = match cursor(params)? {
         None => 0,
@@ -37,7 +45,11 @@ pub(super) fn page(merged: &Merged, kind: Kind, params: &Params, page: Page) -> 
     };
     // One at least, however large: a page that shows nothing leads nowhere.
     let count = rest.iter().take(page.entries).take_while(fits).count().max(1).min(rest.len());
-    let entries: Vec<_> = rest[..count].iter().map(|shown| shown.raw.as_str()).collect();
+    let worded = |shown: &Shown| words(shown).and_then(|words| String::from_utf8(words.into()).ok());
+    let entries: Vec<_> = rest[..count]
+        .iter()
+        .map(|shown| worded(shown).map_or(Cow::Borrowed(shown.raw.as_str()), Cow::Owned))
+        .collect();
     let entries = entries.join(",");
     let member = match kind {
         Kind::Tools => "tools",

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
-use crate::relay::{Lend, Options, Relay};
+use crate::relay::{Ledger, Lend, Options, Relay};
 
 /// The relays, by server.
 pub(crate) struct Relays {
@@ -22,6 +22,8 @@ pub(crate) struct Relays {
     lend: Lend,
     called: Called,
     slots: Mutex<HashMap<Box<str>, Slot>>,
+    /// By server: who made which task there, whatever becomes of its connection.
+    ledgers: Mutex<HashMap<Box<str>, Arc<Ledger>>>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
 }
@@ -54,7 +56,15 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Relays {
     pub(crate) fn new(fleet: Fleet, options: Options, lend: Lend, called: Called) -> Self {
-        Self { fleet, options, lend, called, slots: Mutex::default(), ending: Mutex::default() }
+        Self {
+            fleet,
+            options,
+            lend,
+            called,
+            slots: Mutex::default(),
+            ledgers: Mutex::default(),
+            ending: Mutex::default(),
+        }
     }
 
     /// Reaches a server: starts it if it sleeps, waits until calls flow. What is wrong with it is told in time.
@@ -84,7 +94,9 @@ impl Relays {
         let secrets = upstream.secrets().clone();
         let (call_timeout, isolation) = (upstream.call_timeout(), upstream.isolation());
         let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
-        let relay = Relay::beside(&visit.managed, self.lend, &settled, making, options);
+        let made = || Ledger::new(&self.options.limits);
+        let ledger = Arc::clone(lock(&self.ledgers).entry(upstream.name().into()).or_insert_with(made));
+        let relay = Relay::beside(&visit.managed, self.lend, &settled, making, (options, ledger));
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);
@@ -136,6 +148,7 @@ impl Relays {
             })
             .map(|(_, slot)| slot)
             .collect();
+        lock(&self.ledgers).retain(|name, _| there.iter().any(|one| one.name() == &**name));
         for slot in gone {
             self.end(Some(slot), "nobody needs it any more");
         }

@@ -8,6 +8,7 @@ use cardan_proto::http::param::Mirrors;
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Change;
+use cardan_proto::task::{Design, cross};
 
 use crate::catalog::{Catalog, Kind};
 use crate::fleet::{Fleet, Upstream};
@@ -88,8 +89,21 @@ impl Known {
             && self.held == other.held
     }
 
-    /// What the server said that it can do.
+    /// How the server runs tools as tasks; none: it does not.
+    pub(super) fn design(&self) -> Option<Design> {
+        cross::offered(self.catalog.revision, self.said().to_string().as_bytes())
+    }
+
+    /// What the server can do, with tasks in both designs where it has them in one.
     pub(super) fn capabilities(&self) -> serde_json::Value {
+        let said = self.said();
+        let Some(design) = self.design() else { return said };
+        let both = cross::both(design, &bytes::Bytes::from(said.to_string()));
+        serde_json::from_slice(&both).unwrap_or(said)
+    }
+
+    /// What the server said that it can do.
+    fn said(&self) -> serde_json::Value {
         #[derive(serde::Deserialize)]
         struct Greeting {
             #[serde(default)]

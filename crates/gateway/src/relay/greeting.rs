@@ -5,6 +5,7 @@ use cardan_client::Settled;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::{Config, Interests, Role};
+use cardan_proto::task::cross;
 
 /// Where a modern server names itself.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -21,6 +22,11 @@ pub(crate) fn config(settled: &Settled, limits: &Limits) -> Config {
         .or_else(|| member(&meta?, SERVER_INFO, b'{'))
         .unwrap_or_else(|| Bytes::from_static(b"{\"name\":\"unnamed\",\"version\":\"0\"}"));
     let capabilities = member(&greeting, "capabilities", b'{').unwrap_or_else(|| Bytes::from_static(b"{}"));
+    // Tasks cross, so either side finds its own design.
+    let capabilities = match cross::offered(settled.revision, &capabilities) {
+        Some(design) => cross::both(design, &capabilities),
+        None => capabilities,
+    };
     let mut config = Config::new(Role::Server, identity, capabilities);
     config.instructions = member(&greeting, "instructions", b'"');
     config.interests = Interests::Handed;

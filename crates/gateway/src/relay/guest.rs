@@ -10,15 +10,19 @@ use cardan_proto::era::caps::{ListCap, ServerCaps};
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Rounds};
+use cardan_proto::session::event::{
+    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds, Wanted,
+};
+use cardan_proto::task::{Design, cross};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Handler;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::line::{Hears, Line};
-use super::names::Names;
+use super::names::{self, Names};
+use super::tasks::{self, Crossing, Legacy, Owner, Tasks};
 use super::voice::asked;
 use super::wants::{Following, Wants};
 use super::who::Who;
@@ -43,6 +47,12 @@ pub(super) struct Guest {
     patience: Duration,
     call_timeout: Option<Duration>,
     who: Who,
+    tasks: Arc<Tasks>,
+    /// How the upstream runs tools as tasks; none: it does not.
+    design: Option<Design>,
+    owner: Owner,
+    /// What the client can do, and the task extension, for calls that may be answered with one.
+    declared: Value,
     farewells: Arc<Farewells>,
     _seat: OwnedSemaphorePermit,
 }
@@ -57,6 +67,7 @@ impl Guest {
     /// Opens a session with the upstream, as this client; nothing: there are too many.
     pub(super) fn open(
         core: &Core,
+        principal: Option<&Arc<str>>,
         peer: Peer,
         capabilities: &Bytes,
         identity: Option<&Bytes>,
@@ -70,6 +81,8 @@ impl Guest {
             making.connector = making.connector.named(identity);
         }
         let (config, limits) = (core.config(), &core.options.limits);
+        let owner = Owner { session: core.tasks.ledger.session(), ..Owner::of(principal) };
+        let declared = tasks::declared(capabilities.clone());
         let guest = Arc::new_cyclic(|guest: &Weak<Self>| {
             let hears: Weak<dyn Hears> = guest.clone();
             let line = Line::open(&making, capabilities, hears);
@@ -89,6 +102,10 @@ impl Guest {
                 patience: limits.call_idle_timeout,
                 call_timeout: core.options.call_timeout,
                 who: core.who.clone(),
+                tasks: Arc::clone(&core.tasks),
+                design: core.design(),
+                owner,
+                declared,
                 farewells: Arc::clone(&core.farewells),
                 _seat: seat,
             }
@@ -109,26 +126,95 @@ impl Guest {
                 self.set_level(called.log_level.unwrap_or(LogLevel::Info));
                 Ok(empty())
             }
-            _ => self.pass_on(cx, called).await,
+            // Where there are no tasks, nothing more is looked at.
+            _ if self.design.is_none() => self.pass_on(cx, called).await,
+            _ => self.with_tasks(cx, called).await,
         };
         answered.unwrap_or_else(Answer::Fault)
     }
 
     async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        let ready = self.line.ready(self.opening, self.patience).await;
-        let upstream = ready.map_err(|error| self.who.unreachable(&error))?;
+        let upstream = self.ready().await?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
-        let tasks = self.names.concern(&called);
+        let concern = Names::concern(&called, self.design);
         let method = called.call.method;
+        let mut outcome = self.exchange(&cx, &method, params, called.progress).await;
+        if concern == names::Tasks::Maybe {
+            outcome = self.tasks.remember(&method, &self.owner, outcome);
+        }
+        let outcome = self.names.outward(concern, &method, outcome);
+        Ok(terms::answer(outcome, &method, Era::Legacy, upstream, &self.who))
+    }
+
+    async fn ready(&self) -> Result<Era, Fault> {
+        let ready = self.line.ready(self.opening, self.patience).await;
+        ready.map_err(|error| self.who.unreachable(&error))
+    }
+
+    async fn exchange(
+        &self,
+        cx: &CallCx,
+        method: &Method,
+        params: Option<Bytes>,
+        progress: Wanted,
+    ) -> Outcome {
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
-        let options = terms::options(called.progress, Rounds::Ours, self.call_timeout);
+        let options = terms::options(progress, Rounds::Ours, self.call_timeout);
         let mut call = self.line.managed.start(method.clone(), params, options);
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());
         }
-        let outcome = self.names.outward(tasks, &method, call.outcome().await);
-        Ok(terms::answer(outcome, &method, Era::Legacy, upstream, &self.who))
+        call.outcome().await
+    }
+
+    /// The same where the upstream has tasks, in the one design or the other.
+    async fn with_tasks(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        match tasks::crossing(&called, self.design)? {
+            Crossing::Nothing => self.pass_on(cx, called).await,
+            Crossing::About => {
+                self.ready().await?;
+                self.legacy(cx).about(&called.call).await
+            }
+            Crossing::Same => {
+                self.tasks.admit(&called.call, &self.owner)?;
+                self.pass_on(cx, called).await
+            }
+            Crossing::Tools => self
+                .pass_on(cx, called)
+                .await
+                .map(|answer| terms::mapped(answer, |page| cross::optional_tools(&page))),
+            Crossing::Make(wish) => {
+                self.tasks.ledger.room(&self.owner)?;
+                let result = self.declaring(&cx, &called).await?;
+                self.legacy(cx).made(&wish, result)
+            }
+            Crossing::Plain => match self.pass_on(cx.clone(), called.clone()).await? {
+                // The tool runs as a task only: it does, and whoever wants none waits for it.
+                Answer::Fault(fault) if cross::needs_extension(&fault) => {
+                    let result = self.declaring(&cx, &called).await?;
+                    self.legacy(cx).waited(result).await
+                }
+                answer => Ok(answer),
+            },
+        }
+    }
+
+    /// Makes a call that may be answered with a task.
+    async fn declaring(&self, cx: &CallCx, called: &Called) -> Result<Bytes, Fault> {
+        self.ready().await?;
+        let method = &called.call.method;
+        let params = tasks::declaring(called.call.params.raw().cloned(), &self.declared);
+        match self.exchange(cx, method, Some(params), called.progress).await {
+            Outcome::Done(result) => Ok(result),
+            Outcome::Fault(fault) => Err(fault),
+            other => Err(self.who.fault(&other, method)),
+        }
+    }
+
+    fn legacy(&self, cx: CallCx) -> Legacy<'_> {
+        let (owner, at) = (self.owner.clone(), self.line.managed.clone());
+        Legacy { tasks: &self.tasks, owner, at, declared: &self.declared, cx }
     }
 
     /// Log notes of this level and above, from now on.
@@ -244,6 +330,10 @@ impl Hears for Guest {
     }
 
     fn note(&self, note: &Note) {
+        // Of tasks of the other design it is told in its own words.
+        if note.method == Method::Tasks {
+            return;
+        }
         let params = note.params.raw().map(|params| self.names.noted(&note.method, params.clone()));
         self.peer.note(note.method.clone(), params);
     }

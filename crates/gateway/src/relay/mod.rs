@@ -29,6 +29,7 @@ mod pool;
 mod reserve;
 mod running;
 mod side;
+mod tasks;
 mod terms;
 mod visitor;
 mod voice;
@@ -48,6 +49,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Cause;
+use cardan_proto::task::{Design, cross};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::links::Links;
@@ -66,6 +68,8 @@ use self::pool::Pool;
 use self::reserve::Reserve;
 pub(crate) use self::running::Held;
 pub use self::side::Side;
+pub(crate) use self::tasks::Ledger;
+use self::tasks::Tasks;
 pub(crate) use self::who::Who;
 use crate::fleet::Making;
 use crate::fleet::lock;
@@ -170,6 +174,7 @@ pub(crate) struct Core {
     /// Of principals that share with nobody else.
     pools: Mutex<HashMap<Arc<str>, Arc<Pool>>>,
     park: Arc<Park>,
+    tasks: Arc<Tasks>,
     reserve: Arc<Reserve>,
     mirrored: Mirrored,
     seats: Arc<Semaphore>,
@@ -185,12 +190,15 @@ struct Met {
     era: Era,
     greeting: Option<Bytes>,
     config: Arc<Config>,
+    /// How it runs tools as tasks; none: it does not.
+    design: Option<Design>,
 }
 
 impl Met {
     fn of(settled: &Settled, limits: &Limits) -> Self {
         let config = Arc::new(config(settled, limits));
-        Self { era: settled.revision.era(), greeting: settled.greeting.clone(), config }
+        let design = cross::offered(settled.revision, &config.capabilities);
+        Self { era: settled.revision.era(), greeting: settled.greeting.clone(), config, design }
     }
 }
 
@@ -201,6 +209,10 @@ impl Core {
 
     fn config(&self) -> Arc<Config> {
         Arc::clone(&self.met.get().config)
+    }
+
+    fn design(&self) -> Option<Design> {
+        self.met.get().design
     }
 
     /// The lines by which someone's calls go.
@@ -244,17 +256,18 @@ impl Relay {
         let farewells = Arc::new(Farewells::default());
         let pool = Pool::start(making.clone(), None, &options, Arc::clone(&farewells));
         let settled = pool.meet(options.opening).await?;
-        Ok(Self::of(making, None, pool, farewells, &settled, options))
+        let ledger = Ledger::new(&options.limits);
+        Ok(Self::of(making, None, pool, farewells, &settled, (options, ledger)))
     }
 
     /// A relay to an upstream that someone else keeps a connection to, which has settled so. Where they lend it, it is the
-    /// first line.
+    /// first line. Who made which task there is known from before.
     pub(crate) fn beside(
         met: &Managed,
         lend: Lend,
         settled: &Settled,
         making: Making,
-        options: Options,
+        (options, ledger): (Options, Arc<Ledger>),
     ) -> Self {
         let farewells = Arc::new(Farewells::default());
         let lent = match (lend, settled.revision.era()) {
@@ -262,7 +275,7 @@ impl Relay {
             (Lend::Modern, Era::Legacy) => None,
         };
         let pool = Pool::start(making.clone(), lent, &options, Arc::clone(&farewells));
-        Self::of(making, Some(met.clone()), pool, farewells, settled, options)
+        Self::of(making, Some(met.clone()), pool, farewells, settled, (options, ledger))
     }
 
     fn of(
@@ -271,14 +284,17 @@ impl Relay {
         pool: Arc<Pool>,
         farewells: Arc<Farewells>,
         settled: &Settled,
-        options: Options,
+        (options, ledger): (Options, Arc<Ledger>),
     ) -> Self {
         let first = met.unwrap_or_else(|| pool.first());
+        let who = Who::server(options.name.as_deref(), options.secrets.clone());
+        let names = Names::of(options.name.as_deref());
         let core = Arc::new(Core {
             making,
             met: Latest::new(Met::of(settled, &options.limits)),
-            who: Who::server(options.name.as_deref(), options.secrets.clone()),
-            names: Names::of(options.name.as_deref()),
+            tasks: Tasks::new(ledger, names.clone(), who.clone()),
+            who,
+            names,
             park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
             reserve: Reserve::new(
                 options.parked.min(options.lines / 2).max(1),

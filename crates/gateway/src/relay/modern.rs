@@ -8,7 +8,7 @@ use cardan_client::{Listen, Watcher};
 use cardan_proto::era::Era;
 use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::jsonrpc::envelope::Param;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called, Change, Event, Interest, Rounds};
 use cardan_runtime::cx::CallCx;
@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use super::askable::Askable;
 use super::names::Names;
 use super::park::Bound;
-use super::pool::{HEARING, Need, Pool};
-use super::running::{Held, Plan, Running};
+use super::pool::{HEARING, Need};
+use super::running::{Held, Plan, Running, Words};
+use super::tasks::{self, Owner};
 use super::{Behind, Core};
 
 /// Answers one call of a modern client.
@@ -33,27 +34,68 @@ pub(super) async fn call(
         Method::SubscriptionsListen => match Interest::asked_by(&called.call.params) {
             Ok(interest) => {
                 let askable = askable(&core, &called.capabilities);
-                listen(&core, &core.pool(principal.as_ref()), askable, interest, cx).await
+                listen(&core, principal.as_ref(), askable, interest, cx).await
             }
             Err(fault) => Err(fault),
         },
         _ if core.era() == Era::Legacy && is_retry(&called) => go_on(&core, principal, &cx, called).await,
-        _ => {
-            let askable = askable(&core, &called.capabilities);
-            let plan = Plan {
-                asks: core.era() == Era::Legacy
-                    && called.call.method.may_ask()
-                    && askable != Askable::NOTHING,
-                // Whether it was announced or not: some upstreams log without a word about it.
-                logs: called.log_level,
-                askable,
-                // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
-                rounds: Rounds::Callers,
-            };
-            Running::begin(&core, plan, principal, &cx, called, held).await
-        }
+        // Where there are no tasks, nothing more is looked at.
+        _ if core.design().is_none() => pass_on(&core, principal, &cx, called, held).await,
+        _ => with_tasks(&core, principal, &cx, called, held).await,
     };
     answered.unwrap_or_else(Answer::Fault)
+}
+
+async fn pass_on(
+    core: &Core,
+    principal: Option<Arc<str>>,
+    cx: &CallCx,
+    called: Called,
+    held: Held,
+) -> Result<Answer, Fault> {
+    let askable = askable(core, &called.capabilities);
+    let plan = Plan {
+        asks: core.era() == Era::Legacy && called.call.method.may_ask() && askable != Askable::NOTHING,
+        // Whether it was announced or not: some upstreams log without a word about it.
+        logs: called.log_level,
+        askable,
+        // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
+        rounds: Rounds::Callers,
+        words: Words::Clients,
+    };
+    Running::begin(core, plan, principal, cx, called, held).await
+}
+
+/// The same where the upstream has tasks, in the one design or the other.
+async fn with_tasks(
+    core: &Arc<Core>,
+    principal: Option<Arc<str>>,
+    cx: &CallCx,
+    called: Called,
+    mut held: Held,
+) -> Result<Answer, Fault> {
+    let owner = Owner::of(principal.as_ref());
+    let about = called.call.method.is_about_task();
+    if core.era() == Era::Modern {
+        if about {
+            core.tasks.admit(&called.call, &owner)?;
+        }
+        return pass_on(core, principal, cx, called, held).await;
+    }
+    if !about && called.call.method != Method::ToolsCall {
+        return pass_on(core, principal, cx, called, held).await;
+    }
+    let askable = askable(core, &called.capabilities);
+    if let Some(answered) = tasks::modern_call(core, askable, owner.clone(), cx, &called, &mut held).await {
+        return answered;
+    }
+    match pass_on(core, principal, cx, called.clone(), held).await? {
+        // Perhaps the tool runs as a task only, and has not always done so: a call that is refused so was not executed.
+        Answer::Fault(fault) if fault.code == code::METHOD_NOT_FOUND => {
+            tasks::modern_refused(core, askable, owner, cx, &called, fault).await
+        }
+        answer => Ok(answer),
+    }
 }
 
 /// Answers without a state belong to nothing that waits here: nobody asked for them, so the call is a new one.
@@ -100,20 +142,33 @@ impl Ear for CallCx {
 /// A listen lives as long as its client and the upstream want. Where lines may lead to servers of their own, it
 /// follows all that its client's calls may take; a change that several tell is told as often.
 pub(super) async fn listen(
-    core: &Core,
-    pool: &Arc<Pool>,
+    core: &Arc<Core>,
+    principal: Option<&Arc<str>>,
     askable: Askable,
     mut interest: Interest,
     ear: impl Ear,
 ) -> Result<Answer, Fault> {
+    let (pool, owner) = (core.pool(principal), Owner::of(principal));
     core.names.strip(&mut interest.tasks);
+    // Of what others made nobody hears.
+    interest.tasks.retain(|task| core.tasks.ledger.find(task, &owner).is_ok());
+    let (mut ears, mut acknowledged) = (JoinSet::new(), false);
+    let mut here = match core.era() {
+        Era::Legacy => followed_here(core, &owner, askable, &mut interest, &mut ears, &ear),
+        Era::Modern => Vec::new(),
+    };
+    if interest == Interest::default() && !here.is_empty() {
+        ear.listening(Interest { tasks: here, ..Interest::default() });
+        while ears.join_next().await.is_some() {}
+        // What has ended does not change, but a listen ends with its client.
+        return std::future::pending().await;
+    }
     let mut lease = pool.take(askable, Need::Any).await?;
     // A listen has no words of its own: it leaves none behind, and is in nobody's way.
     lease.landed();
     let own = Arc::clone(&lease.shared);
     drop(lease);
     let mut followed = pool.follow(askable);
-    let (mut ears, mut acknowledged) = (JoinSet::new(), false);
     loop {
         let (mut standing, mut failed, mut waiting) = (None, None, Vec::new());
         for shared in followed.news() {
@@ -146,6 +201,7 @@ pub(super) async fn listen(
         // Not before it stands on every line there is: what the client calls next may go by any of them.
         if let (false, Some(mut stands)) = (acknowledged, standing) {
             core.names.dress(&mut stands.tasks);
+            stands.tasks.append(&mut here);
             ear.listening(stands);
             acknowledged = true;
         }
@@ -165,6 +221,25 @@ pub(super) async fn listen(
             () = followed.changed() => {}
         }
     }
+}
+
+/// A legacy upstream has no listens for tasks: those of an interest are followed here, and named as they are here.
+fn followed_here(
+    core: &Arc<Core>,
+    owner: &Owner,
+    askable: Askable,
+    interest: &mut Interest,
+    ears: &mut JoinSet<()>,
+    ear: &impl Ear,
+) -> Vec<Box<str>> {
+    let mut here = std::mem::take(&mut interest.tasks);
+    here.retain(|task| matches!(core.tasks.ledger.find(task, owner), Ok(Some(_))));
+    for task in &here {
+        let (core, owner, task) = (Arc::clone(core), owner.clone(), task.clone());
+        ears.spawn(tasks::modern_follow(core, askable, owner, task, ear.clone()));
+    }
+    core.names.dress(&mut here);
+    here
 }
 
 /// Passes on what a listen brings. How tasks stand comes beside it, as notes.

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cardan_proto::era::caps::ClientCaps;
-use cardan_proto::era::gates;
-use cardan_proto::era::gates::Tasks as Design;
 use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::method::Method;
 use cardan_proto::model::meta::key::RELATED_TASK;
 use cardan_proto::model::raw::Raw;
 use cardan_proto::session::event::{Called, Outcome};
+use cardan_proto::task::Design;
 use serde_json::Value;
+
+use super::tasks;
 
 /// How names of tasks differ on the two sides of a relay.
 #[derive(Debug, Clone)]
 pub(crate) struct Names(Option<Arc<str>>);
 
-/// May the result of a call name a task that is called otherwise here?
+/// May the result of a call name a task?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tasks {
     No,
@@ -36,20 +36,13 @@ impl Names {
         servers.find(|server| task.starts_with(&before(server)))
     }
 
-    /// May the result of this call name a task that is called otherwise here? Only then is it looked at.
-    pub(super) fn concern(&self, called: &Called) -> Tasks {
-        if self.0.is_none() {
+    /// May the result of this call name a task? Only then is it looked at.
+    pub(super) fn concern(called: &Called, design: Option<Design>) -> Tasks {
+        if design.is_none() {
             return Tasks::No;
         }
-        let wanted = || match gates(called.revision).tasks {
-            Design::Absent => false,
-            Design::Core => {
-                called.call.params.raw().is_some_and(|raw| matches!(member_of(raw, "task"), Ok(Some(_))))
-            }
-            Design::Extension => ClientCaps::read(&called.capabilities).tasks,
-        };
-        let named = called.call.method.is_about_task() || called.call.method == Method::ToolsCall && wanted();
-        if named { Tasks::Maybe } else { Tasks::No }
+        let made = || called.call.method == Method::ToolsCall && tasks::wanted(called);
+        if called.call.method.is_about_task() || made() { Tasks::Maybe } else { Tasks::No }
     }
 
     /// The params of a call, with the server's own name of the task that it is about.
@@ -68,7 +61,9 @@ impl Names {
     /// How a call ended, with the names of tasks as they are here.
     pub(super) fn outward(&self, tasks: Tasks, method: &Method, outcome: Outcome) -> Outcome {
         match outcome {
-            Outcome::Done(result) if tasks == Tasks::Maybe => Outcome::Done(self.renamed(method, result)),
+            Outcome::Done(result) if tasks == Tasks::Maybe && self.0.is_some() => {
+                Outcome::Done(self.renamed(method, result))
+            }
             other => other,
         }
     }
@@ -140,7 +135,7 @@ impl Names {
         }
     }
 
-    fn stripped(&self, task: &str) -> Box<str> {
+    pub(super) fn stripped(&self, task: &str) -> Box<str> {
         self.0.as_deref().and_then(|before| task.strip_prefix(before)).unwrap_or(task).into()
     }
 

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::askable::Askable;
 use super::line::{Hears, Line};
+use super::tasks::Tended;
 use super::voice::{Holder, Voice};
 use super::{Behind, Farewells, Options};
 use crate::fleet::{Making, lock};
@@ -80,6 +81,11 @@ impl Shared {
             while notes.try_next().is_some() {}
             notes
         })
+    }
+
+    /// The tasks that its server may ask for.
+    pub(super) fn tended(&self) -> &Tended {
+        &self.voice.tended
     }
 
     /// A listen stands on it, or never will. One that came later than the line is nobody's to wait for.

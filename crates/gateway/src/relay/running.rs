@@ -16,10 +16,11 @@ use cardan_runtime::cx::CallCx;
 
 use super::askable::Askable;
 use super::line::level_of;
-use super::names::Tasks;
+use super::names::{Names, Tasks};
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::reserve::Ticket;
+use super::tasks::Owner;
 use super::voice::{Asking, Holder};
 use super::{Behind, Core, Isolation, terms};
 
@@ -33,6 +34,17 @@ pub(super) struct Plan {
     pub(super) logs: Option<LogLevel>,
     /// Who answers a modern upstream that asks.
     pub(super) rounds: Rounds,
+    /// In whose words the result is.
+    pub(super) words: Words,
+}
+
+/// In whose words a result is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Words {
+    /// The client's.
+    Clients,
+    /// The upstream's, as it came.
+    Upstreams,
 }
 
 /// A call in progress upstream.
@@ -48,8 +60,9 @@ pub(super) struct Running {
     rounds: Rounds,
     /// None: it has ended, and needs no line any more.
     lease: Option<Lease>,
-    /// May its result name a task that is called otherwise here?
+    /// May its result name a task?
     tasks: Tasks,
+    words: Words,
     /// How its log notes come.
     notes: Notes,
     /// What the call occupies elsewhere, for as long as it runs.
@@ -146,7 +159,11 @@ impl Running {
             upstream,
             rounds: plan.rounds,
             lease: Some(lease),
-            tasks: core.names.concern(&called),
+            tasks: match plan.words {
+                Words::Clients => Names::concern(&called, core.design()),
+                Words::Upstreams => Tasks::No,
+            },
+            words: plan.words,
             notes: match (plan.logs, called.revision.era(), upstream, core.options.behind) {
                 (Some(_), Era::Modern, Era::Legacy, Behind::One) => Notes::Beside,
                 _ => Notes::Before,
@@ -186,15 +203,26 @@ impl Running {
                         pass_on(cx, log_of(&event));
                     }
                     let failure = core.options.explain.as_ref().and_then(|_| self.call.failure(&outcome));
-                    self.release(core, principal, &outcome);
+                    self.release(core, principal.clone(), &outcome);
                     if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
                         (called.revision.era(), &self.method, &outcome)
                     {
                         core.mirrored.learn(page);
                     }
-                    let outcome = core.names.outward(self.tasks, &self.method, outcome);
+                    let outcome = match self.tasks {
+                        Tasks::No => outcome,
+                        Tasks::Maybe => {
+                            let owner = Owner::of(principal.as_ref());
+                            let outcome = core.tasks.remember(&self.method, &owner, outcome);
+                            core.names.outward(self.tasks, &self.method, outcome)
+                        }
+                    };
                     let (method, upstream) = (&self.method, self.upstream);
-                    let answer = terms::answer(outcome, method, called.revision.era(), upstream, &core.who);
+                    let client = match self.words {
+                        Words::Clients => called.revision.era(),
+                        Words::Upstreams => upstream,
+                    };
+                    let answer = terms::answer(outcome, method, client, upstream, &core.who);
                     return Ok(match &core.options.explain {
                         Some(explain) => explain.answer(answer, failure, &core.options.secrets),
                         None => answer,

@@ -123,9 +123,8 @@ impl Side {
         interest: Interest,
         ear: impl Ear,
     ) -> Result<(), Fault> {
-        let (pool, askable) =
-            (self.core.pool(self.principal.as_ref()), modern::askable(&self.core, capabilities));
-        modern::listen(&self.core, &pool, askable, interest, ear).await.map(drop)
+        let askable = modern::askable(&self.core, capabilities);
+        modern::listen(&self.core, self.principal.as_ref(), askable, interest, ear).await.map(drop)
     }
 }
 
@@ -144,7 +143,8 @@ impl Service for Side {
         let instead = lock(&self.instead).take();
         self.guest.get_or_init(|| match self.core.options.isolation {
             Isolation::Client => {
-                Guest::open(&self.core, peer, capabilities, identity, instead).map(Sitting::Guest)
+                Guest::open(&self.core, self.principal.as_ref(), peer, capabilities, identity, instead)
+                    .map(Sitting::Guest)
             }
             Isolation::Shared | Isolation::Principal | Isolation::Call => {
                 let (core, principal) = (Arc::clone(&self.core), self.principal.clone());

@@ -98,8 +98,17 @@ pub(super) fn answer(outcome: Outcome, method: &Method, client: Era, upstream: E
     }
 }
 
+/// An answer with another result.
+pub(super) fn mapped(answer: Answer, by: impl FnOnce(Bytes) -> Bytes) -> Answer {
+    match answer {
+        Answer::Done(result) => Answer::Done(by(result)),
+        Answer::Bare(result) => Answer::Bare(by(result)),
+        other => other,
+    }
+}
+
 /// A modern result without what only the modern era means.
-fn without_seal(result: Bytes) -> Bytes {
+pub(super) fn without_seal(result: Bytes) -> Bytes {
     let edits = [Edit::Drop("resultType"), Edit::Drop("ttlMs"), Edit::Drop("cacheScope")];
     splice(&result, &edits).unwrap_or(result)
 }

@@ -5,19 +5,24 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Params;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called, Change, Interest, LogLevel, Rounds};
+use cardan_proto::task::cross;
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::askable::Askable;
 use super::guest::{OnChange, announced, empty, tell, uri_of};
 use super::modern::Ear;
-use super::running::{Held, Plan, Running};
+use super::pool::{Lease, Need};
+use super::running::{Held, Plan, Running, Words};
+use super::tasks::{self, Crossing, Legacy, Owner};
 use super::wants::{Following, Wants};
-use super::{Core, modern};
+use super::{Core, modern, terms};
 use crate::fleet::lock;
 
 /// A legacy client.
@@ -32,6 +37,10 @@ pub(super) struct Visitor {
     wants: Wants,
     /// Who is told of changes, in place of the client.
     instead: Option<OnChange>,
+    /// Whose the tasks are that it makes.
+    owner: Owner,
+    /// What it can be asked, and the task extension.
+    declared: Value,
 }
 
 impl Visitor {
@@ -49,7 +58,10 @@ impl Visitor {
         };
         let wants = Wants::new(interest.clone(), core.options.limits.listen_uris);
         let (askable, level) = (Askable::of(capabilities), Mutex::default());
-        let visitor = Self { core, principal, peer, askable, level, wants, instead };
+        let session = core.tasks.ledger.session();
+        let owner = Owner { session, ..Owner::of(principal.as_ref()) };
+        let declared = tasks::declared(askable.capabilities());
+        let visitor = Self { core, principal, peer, askable, level, wants, instead, owner, declared };
         if interest != Interest::default() {
             visitor.wants.begin(visitor.follow(interest).0);
         }
@@ -65,18 +77,88 @@ impl Visitor {
                 self.set_level(called.log_level.unwrap_or(LogLevel::Info));
                 Ok(empty())
             }
-            _ => {
-                let plan = Plan {
-                    asks: called.call.method.may_ask() && self.askable != Askable::NOTHING,
-                    askable: self.askable,
-                    logs: *lock(&self.level),
-                    // What a modern upstream asks by its results is asked here, and its session makes the retry.
-                    rounds: Rounds::Ours,
-                };
-                Running::begin(&self.core, plan, self.principal.clone(), &cx, called, held).await
-            }
+            // Where there are no tasks, nothing more is looked at.
+            _ if self.core.design().is_none() => self.pass_on(&cx, called, held, Words::Clients).await,
+            _ => self.with_tasks(cx, called, held).await,
         };
         answered.unwrap_or_else(Answer::Fault)
+    }
+
+    async fn pass_on(&self, cx: &CallCx, called: Called, held: Held, words: Words) -> Result<Answer, Fault> {
+        let plan = Plan {
+            asks: called.call.method.may_ask() && self.askable != Askable::NOTHING,
+            askable: self.askable,
+            logs: *lock(&self.level),
+            // What a modern upstream asks by its results is asked here, and its session makes the retry.
+            rounds: Rounds::Ours,
+            words,
+        };
+        Running::begin(&self.core, plan, self.principal.clone(), cx, called, held).await
+    }
+
+    /// The same where the upstream has tasks, in the one design or the other.
+    async fn with_tasks(&self, cx: CallCx, called: Called, held: Held) -> Result<Answer, Fault> {
+        let tasks = &self.core.tasks;
+        match tasks::crossing(&called, self.core.design())? {
+            Crossing::Nothing => self.pass_on(&cx, called, held, Words::Clients).await,
+            Crossing::Same => {
+                tasks.admit(&called.call, &self.owner)?;
+                self.pass_on(&cx, called, held, Words::Clients).await
+            }
+            Crossing::Tools => {
+                let answer = self.pass_on(&cx, called, held, Words::Clients).await?;
+                Ok(terms::mapped(answer, |page| cross::optional_tools(&page)))
+            }
+            Crossing::About => {
+                let mut lease = self.lease().await?;
+                let answer = self.legacy(&lease, cx).about(&called.call).await;
+                lease.landed();
+                answer
+            }
+            Crossing::Make(wish) => {
+                tasks.ledger.room(&self.owner)?;
+                let result = self.declaring(&cx, called, held).await?;
+                let mut lease = self.lease().await?;
+                lease.landed();
+                self.legacy(&lease, cx).made(&wish, result)
+            }
+            Crossing::Plain => match self.pass_on(&cx, called.clone(), held, Words::Clients).await? {
+                // The tool runs as a task only: it does, and whoever wants none waits for it.
+                Answer::Fault(fault) if cross::needs_extension(&fault) => {
+                    let result = self.declaring(&cx, called, None).await?;
+                    let mut lease = self.lease().await?;
+                    let answer = self.legacy(&lease, cx).waited(result).await;
+                    lease.landed();
+                    answer
+                }
+                answer => Ok(answer),
+            },
+        }
+    }
+
+    /// Makes a call that may be answered with a task.
+    async fn declaring(&self, cx: &CallCx, mut called: Called, held: Held) -> Result<Bytes, Fault> {
+        let params = tasks::declaring(called.call.params.raw().cloned(), &self.declared);
+        let params = Params::scan(params, &self.core.options.limits);
+        called.call.params = params.map_err(|_| Fault::invalid_params("params: not an object"))?;
+        match self.pass_on(cx, called, held, Words::Upstreams).await? {
+            Answer::Done(result) | Answer::Bare(result) | Answer::Sealed(result) => Ok(result),
+            Answer::Fault(fault) => Err(fault),
+            Answer::Ask(_) => Err(Fault::internal("the call asks in a way that a legacy client has not")),
+        }
+    }
+
+    async fn lease(&self) -> Result<Lease, Fault> {
+        let lease = self.core.pool(self.principal.as_ref()).take(self.askable, Need::Any).await?;
+        let (opening, again) = (self.core.options.opening, self.core.options.limits.call_idle_timeout);
+        let ready = lease.shared.line.ready(opening, again).await;
+        ready.map_err(|error| self.core.who.unreachable(&error))?;
+        Ok(lease)
+    }
+
+    fn legacy(&self, lease: &Lease, cx: CallCx) -> Legacy<'_> {
+        let (owner, at) = (self.owner.clone(), lease.shared.line.managed.clone());
+        Legacy { tasks: &self.core.tasks, owner, at, declared: &self.declared, cx }
     }
 
     /// Log notes of this level and above, from now on.
@@ -104,14 +186,14 @@ impl Visitor {
     }
 
     fn follow(&self, interest: Interest) -> (Following, oneshot::Receiver<Result<Interest, Fault>>) {
-        let (core, pool) = (Arc::clone(&self.core), self.core.pool(self.principal.as_ref()));
+        let (core, principal) = (Arc::clone(&self.core), self.principal.clone());
         let (standing, stands) = oneshot::channel();
         let standing = Arc::new(Mutex::new(Some(standing)));
         let told =
             Told { peer: self.peer.clone(), instead: self.instead.clone(), standing: Arc::clone(&standing) };
         let askable = self.askable;
         let following = tokio::spawn(async move {
-            let ended = modern::listen(&core, &pool, askable, interest, told).await;
+            let ended = modern::listen(&core, principal.as_ref(), askable, interest, told).await;
             if let (Err(fault), Some(standing)) = (ended, lock(&standing).take()) {
                 // Nobody waits where it was not asked for.
                 let _ = standing.send(Err(fault));

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_proto::jsonrpc::envelope::Note;
+use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answers, Ask, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Handler;
@@ -14,12 +15,17 @@ use tokio::sync::{Notify, oneshot};
 
 use super::line::{Hears, nobody};
 use super::names::Names;
+use super::tasks::Tended;
 use super::who::Who;
 use crate::fleet::lock;
 
 /// Who on a shared line is told what comes by it: the call that holds it alone, or nobody.
 #[derive(Default)]
-pub(super) struct Voice(Mutex<Option<Holder>>);
+pub(super) struct Voice {
+    holder: Mutex<Option<Holder>>,
+    /// The tasks of modern clients that its server may ask for.
+    pub(super) tended: Tended,
+}
 
 /// The call that holds a line alone.
 #[derive(Clone)]
@@ -32,17 +38,21 @@ pub(super) enum Holder {
 
 impl Voice {
     pub(super) fn give(&self, holder: Option<Holder>) {
-        *lock(&self.0) = holder;
+        *lock(&self.holder) = holder;
     }
 
     fn holder(&self) -> Option<Holder> {
-        lock(&self.0).clone()
+        lock(&self.holder).clone()
     }
 }
 
 impl Hears for Voice {
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
-        match self.holder() {
+        let holder = self.holder();
+        if let Some(asking) = self.tended.ask(&ask, holder.is_some()) {
+            return asking;
+        }
+        match holder {
             Some(Holder::Parks(asking)) => asking.ask(ask),
             Some(Holder::Waits(cx, names)) => asked(ask, &names, |ask| cx.ask(ask)),
             None => nobody(),
@@ -60,8 +70,12 @@ impl Hears for Voice {
         }
     }
 
-    /// Who shares lines hears nothing that belongs to no call.
-    fn note(&self, _note: &Note) {}
+    /// Who shares lines hears nothing that belongs to no call and no task.
+    fn note(&self, note: &Note) {
+        if let (Method::TasksStatus, Some(id)) = (&note.method, note.params.text(Param::TaskId)) {
+            self.tended.noted(&id);
+        }
+    }
 }
 
 /// Asks a legacy client what the upstream asks, in the way that `by` is.

@@ -1,0 +1,295 @@
+//! A modern client before a legacy server: tasks of the core design, as the extension has them.
+//!
+//! In the extension the server decides what is a task. A tool that runs as a task only is one for every client that declared
+//! the extension; one that may be either is called plainly: it answers sooner, and asks and tells its progress.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardan_proto::era::Era;
+use cardan_proto::era::caps::ClientCaps;
+use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::method::Method;
+use cardan_proto::model::task::{self, Task, UpdateTaskParams};
+use cardan_proto::session::event::{Answer, Called, Change, Outcome, Rounds};
+use cardan_proto::task::Design;
+use cardan_proto::task::cross::{self, Brings};
+use cardan_runtime::cx::CallCx;
+use serde_json::json;
+
+use super::ledger::{Entry, Owner, unknown};
+use super::tending::{Place, tend};
+use super::{Tasks, wanted};
+use crate::relay::askable::Askable;
+use crate::relay::modern::Ear;
+use crate::relay::pool::{Lease, Need};
+use crate::relay::running::Held;
+use crate::relay::{Core, Isolation, terms};
+
+/// Answers a call that concerns tasks; nothing: it does not, and is a call like any other.
+pub(in crate::relay) async fn call(
+    core: &Arc<Core>,
+    askable: Askable,
+    owner: Owner,
+    cx: &CallCx,
+    called: &Called,
+    held: &mut Held,
+) -> Option<Result<Answer, Fault>> {
+    let crossing = Crossing { core, tasks: &core.tasks, askable, owner };
+    match called.call.method {
+        ref method if method.is_about_task() => Some(crossing.about(called).await),
+        Method::ToolsCall if core.design() == Some(Design::Core) && wanted(called) => {
+            crossing.make(cx, called, held).await.transpose()
+        }
+        _ => None,
+    }
+}
+
+/// A tool was called plainly, and its server says that there is none such: it may run as a task only.
+pub(in crate::relay) async fn refused(
+    core: &Arc<Core>,
+    askable: Askable,
+    owner: Owner,
+    cx: &CallCx,
+    called: &Called,
+    fault: Fault,
+) -> Result<Answer, Fault> {
+    let crossing = Crossing { core, tasks: &core.tasks, askable, owner };
+    let mut lease = crossing.lease().await?;
+    core.tasks.learn(&lease.shared.line.managed).await;
+    lease.landed();
+    drop(lease);
+    let tool = called.call.params.text(Param::Name);
+    match tool.is_some_and(|tool| core.tasks.requires(&tool) == Some(true)) {
+        false => Err(fault),
+        true if wanted(called) => {
+            Ok(crossing.make(cx, called, &mut None).await?.unwrap_or(Answer::Fault(fault)))
+        }
+        // TSKE-4: it cannot be served otherwise.
+        true => Err(Fault::missing_capability(&task::required())),
+    }
+}
+
+/// One call, and whose it is.
+struct Crossing<'a> {
+    core: &'a Arc<Core>,
+    tasks: &'a Tasks,
+    askable: Askable,
+    owner: Owner,
+}
+
+impl Crossing<'_> {
+    /// Makes a task of a call; nothing: its tool runs plainly.
+    async fn make(&self, cx: &CallCx, called: &Called, held: &mut Held) -> Result<Option<Answer>, Fault> {
+        let Some(tool) = called.call.params.text(Param::Name) else { return Ok(None) };
+        let mut lease = None;
+        if self.tasks.requires(&tool).is_none() {
+            let taken = lease.insert(self.lease().await?);
+            self.tasks.learn(&taken.shared.line.managed).await;
+        }
+        if self.tasks.requires(&tool) != Some(true) {
+            if let Some(lease) = &mut lease {
+                lease.landed();
+            }
+            return Ok(None);
+        }
+        self.tasks.ledger.room(&self.owner)?;
+        let mut lease = match lease {
+            Some(lease) => lease,
+            None => self.lease().await?,
+        };
+        lease.shared.heard().await;
+        let params = terms::params(called, Era::Legacy, None).unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let params = splice(&params, &[Edit::Set("task", b"{}")]).unwrap_or(params);
+        let options = terms::options(called.progress, Rounds::Callers, self.core.options.call_timeout);
+        let mut call = lease.shared.line.managed.start(Method::ToolsCall, Some(params), options);
+        while let Some(at) = call.progress().await {
+            cx.progress(at.progress, at.total, at.message.as_deref());
+        }
+        let outcome = call.outcome().await;
+        let made = match &outcome {
+            Outcome::Done(result) => member_of(result, "task").ok().flatten(),
+            _ => None,
+        };
+        let Some(made) = made else {
+            lease.landed();
+            return Ok(Some(terms::answer(
+                outcome,
+                &Method::ToolsCall,
+                Era::Modern,
+                Era::Legacy,
+                &self.core.who,
+            )));
+        };
+        let task = cross::read(&made).ok_or_else(|| self.tasks.broken())?;
+        let entry = self.tasks.ledger.put(&task.task_id, self.owner.clone(), task.ttl);
+        tend(&self.tasks.ledger, &entry, lease, held.take());
+        let state = cross::extension_of(&self.tasks.named(task), Brings::Nothing);
+        let state = splice(&state, &[Edit::Set("resultType", b"\"task\"")]).unwrap_or(state);
+        Ok(Some(Answer::Done(state)))
+    }
+
+    /// The right to a line, once there is a session.
+    async fn lease(&self) -> Result<Lease, Fault> {
+        let need = match self.core.options.isolation {
+            Isolation::Call => Need::Fresh,
+            _ => Need::Any,
+        };
+        let lease = self.core.pool(self.owner.principal.as_ref()).take(self.askable, need).await?;
+        let (opening, again) = (self.core.options.opening, self.tasks.limits().call_idle_timeout);
+        let ready = lease.shared.line.ready(opening, again).await;
+        ready.map_err(|error| self.core.who.unreachable(&error))?;
+        Ok(lease)
+    }
+
+    /// Answers a call about a task.
+    async fn about(&self, called: &Called) -> Result<Answer, Fault> {
+        let call = &called.call;
+        if self.core.design() != Some(Design::Core) {
+            return Err(Fault::method_not_found(call.method.name()));
+        }
+        // TSKE-15: before any look at the id.
+        if !ClientCaps::read(&called.capabilities).tasks {
+            return Err(Fault::missing_capability(&task::required()));
+        }
+        let id = self.tasks.own(call)?;
+        let entry = match self.tasks.ledger.find(&id, &self.owner)? {
+            Some(entry) => entry,
+            None => {
+                self.tasks.ledger.room(&self.owner)?;
+                self.tasks.ledger.put(&id, self.owner.clone(), None)
+            }
+        };
+        match call.method {
+            Method::TasksGet => self.state(&entry).await.map(Answer::Done),
+            Method::TasksUpdate => self.update(called, &entry),
+            Method::TasksCancel => self.cancel(&entry).await,
+            _ => Err(Fault::method_not_found(call.method.name())),
+        }
+    }
+
+    fn update(&self, called: &Called, entry: &Entry) -> Result<Answer, Fault> {
+        let params: UpdateTaskParams =
+            called.call.params.decode().map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
+        let answers = params.input_responses.0;
+        if answers.len() > self.tasks.limits().asks_per_round {
+            return Err(Fault::invalid_params("params.inputResponses: too many entries"));
+        }
+        if let Some((name, _)) = answers.iter().find(|(_, answer)| !answer.is_object()) {
+            return Err(Fault::invalid_params(format!("params.inputResponses/{name}: not an object")));
+        }
+        for (name, answer) in answers {
+            entry.tending.answer(&name, Bytes::from(answer.as_str().to_owned()));
+        }
+        entry.touch();
+        Ok(empty())
+    }
+
+    /// TSKE-12, TSKE-26: acknowledged, whatever comes of it.
+    async fn cancel(&self, entry: &Arc<Entry>) -> Result<Answer, Fault> {
+        loop {
+            match entry.tending.place() {
+                Place::Over(_) => return Ok(empty()),
+                Place::Nowhere => tend(&self.tasks.ledger, entry, self.lease().await?, None),
+                Place::At(at) => {
+                    let params = Bytes::from(json!({ "taskId": entry.id }).to_string());
+                    let cancelled = self.tasks.about(&at, Method::TasksCancel, params.clone()).await;
+                    return match cancelled {
+                        Ok(_) => Ok(empty()),
+                        // It has ended already, or cannot be cancelled: if it is there at all.
+                        Err(fault) if matches!(fault.code, code::INVALID_PARAMS | code::METHOD_NOT_FOUND) => {
+                            self.look(&at, entry).await.map(|_| empty())
+                        }
+                        Err(fault) => Err(fault),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Where it stands, as its server says.
+    async fn look(&self, at: &cardan_client::Managed, entry: &Entry) -> Result<Task, Fault> {
+        let params = Bytes::from(json!({ "taskId": entry.id }).to_string());
+        match self.tasks.about(at, Method::TasksGet, params).await {
+            Ok(state) => cross::read(&state).ok_or_else(|| self.tasks.broken()),
+            Err(fault) if fault.code == code::INVALID_PARAMS => {
+                self.tasks.ledger.forget(&entry.id);
+                Err(unknown())
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The whole state, as the client reads it.
+    async fn state(&self, entry: &Arc<Entry>) -> Result<Bytes, Fault> {
+        loop {
+            let mut moved = entry.moved();
+            match entry.tending.place() {
+                Place::Nowhere => tend(&self.tasks.ledger, entry, self.lease().await?, None),
+                Place::Over(over) => {
+                    let outcome = match &over.outcome {
+                        Some(outcome) => outcome.clone(),
+                        None => self.fetched(entry).await?,
+                    };
+                    let head = self.tasks.named(over.head.clone());
+                    return Ok(cross::extension_of(&head, Brings::Outcome(&outcome)));
+                }
+                Place::At(at) => {
+                    let head = self.look(&at, entry).await?;
+                    if !head.status.is_terminal() {
+                        let asks = entry.tending.open();
+                        return Ok(cross::extension_of(&self.tasks.named(head), Brings::Asks(&asks)));
+                    }
+                    // What came of it is on its way.
+                    let patience = self.tasks.limits().call_idle_timeout;
+                    if tokio::time::timeout(patience, moved.changed()).await.is_err() {
+                        return Err(self.core.who.silent());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A result that was too large to be kept.
+    async fn fetched(&self, entry: &Entry) -> Result<Result<Bytes, Fault>, Fault> {
+        let mut lease = self.lease().await?;
+        let params = Bytes::from(json!({ "taskId": entry.id }).to_string());
+        let fetched = self.tasks.about(&lease.shared.line.managed, Method::TasksResult, params).await;
+        lease.landed();
+        Ok(fetched)
+    }
+}
+
+impl Tasks {
+    /// A task by its name here.
+    fn named(&self, task: Task) -> Task {
+        Task { task_id: self.names.dressed(&task.task_id).into(), ..task }
+    }
+}
+
+/// Tells a listen how a task stands, whenever something happens to it, until its end.
+pub(in crate::relay) async fn follow(
+    core: Arc<Core>,
+    askable: Askable,
+    owner: Owner,
+    id: Box<str>,
+    ear: impl Ear,
+) {
+    let Ok(Some(entry)) = core.tasks.ledger.find(&id, &owner) else { return };
+    let crossing = Crossing { core: &core, tasks: &core.tasks, askable, owner };
+    let mut moved = entry.moved();
+    while moved.changed().await.is_ok() {
+        let Ok(state) = crossing.state(&entry).await else { return };
+        let over = cross::read(&state).is_none_or(|task| task.status.is_terminal());
+        ear.change(Change::Task { id: core.names.dressed(&id), state });
+        if over {
+            return;
+        }
+    }
+}
+
+fn empty() -> Answer {
+    Answer::Done(Bytes::from_static(b"{}"))
+}
