@@ -99,3 +99,75 @@ fn server_everything_behind_a_bridge() {
     }
     assert_eq!(bridge.stop(), Some(0));
 }
+
+/// TSKD-4, TSKD-7, TSKD-12, TSKD-17: a client that nobody here wrote, which has the tasks of 2025-11-25, follows one at a modern
+/// server and at a legacy one.
+#[test]
+fn typescript_sdk_1_follows_tasks() {
+    for upstream in ["modern", "legacy"] {
+        let Some(mut command) = peer("node-v1", "tasks.mjs") else { return };
+        let bridge = Serving::bridge(&["--era", upstream, "--", CARDAN, "demo"]);
+        let address = format!("http://{}/mcp", bridge.address);
+        let output = command.args(["job", r#"{"steps":3,"delay_ms":20}"#, "--", &address]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let of = |kind: &str| {
+            let line = lines.iter().find(|line| line["type"] == kind);
+            line.unwrap_or_else(|| {
+                panic!("{upstream}: no {kind}: {text} {}", String::from_utf8_lossy(&output.stderr))
+            })
+        };
+        assert!(of("capability")["tasks"]["requests"]["tools"]["call"].is_object(), "{upstream}: {text}");
+        assert_eq!(of("taskCreated")["task"]["status"], "working", "{upstream}: {text}");
+        assert_eq!(of("result")["result"]["content"][0]["text"], "done", "{upstream}: {text}");
+        if upstream == "modern" {
+            let listed = of("listed");
+            assert_eq!(listed["ids"], serde_json::json!([listed["id"]]), "{text}");
+        }
+    }
+}
+
+/// TSKE-2, TSKE-8, TSKE-11, TSKE-15: a modern client follows a task of the reference server, which is legacy: it is asked by the
+/// task's state, and its answer is in the result.
+#[test]
+fn a_task_of_server_everything_is_followed_by_a_modern_client() {
+    let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    if peer("node-everything", script).is_none() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/node-everything").join(script);
+    let script = script.display().to_string();
+    let bridge = Serving::bridge(&["--", "node", &script, "stdio"]);
+    let address = format!("http://{}/mcp", bridge.address);
+    let declared = serde_json::json!({"io.modelcontextprotocol/clientCapabilities":
+        {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let raw = |method: &str, mut params: Value| {
+        params["_meta"] = declared.clone();
+        cardan(&["raw", &address, method, &params.to_string(), "--era", "modern"]).exits(0).json()
+    };
+    let made = raw(
+        "tools/call",
+        serde_json::json!({"name": "simulate-research-query", "arguments": {"topic": "python", "ambiguous": true}}),
+    );
+    assert_eq!((&made["resultType"], &made["status"]), (&"task".into(), &"working".into()), "{made}");
+    let id = &made["taskId"];
+    // Each look is a process of its own: it takes its time, and needs no pause.
+    let settled = |not: &str| loop {
+        let state = raw("tasks/get", serde_json::json!({ "taskId": id }));
+        if state["status"] != "working" && state["status"] != not {
+            return state;
+        }
+    };
+    let asks = settled("");
+    assert_eq!(asks["status"], "input_required", "{asks}");
+    let (name, ask) = asks["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(ask["method"], "elicitation/create", "{asks}");
+    let choice = &ask["params"]["requestedSchema"]["properties"]["interpretation"]["oneOf"][0]["const"];
+    let answer = serde_json::json!({"action": "accept", "content": {"interpretation": choice}});
+    raw("tasks/update", serde_json::json!({"taskId": id, "inputResponses": {name: answer}}));
+    let ended = settled("input_required");
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let report = ended["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(report.contains(choice.as_str().unwrap()), "{report}");
+    assert_eq!(bridge.stop(), Some(0));
+}

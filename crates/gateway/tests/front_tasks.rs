@@ -6,12 +6,13 @@ mod fronting;
 mod relaying;
 
 use bytes::Bytes;
-use cardan_client::{Answerers, Client};
+use cardan_client::{Answerers, Client, Started, TaskOptions};
 use cardan_gateway::fleet::Spec;
 use cardan_gateway::front::Front;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
+use cardan_proto::model::task::TaskStatus;
 use cardan_proto::model::tool::TaskSupport;
 use cardan_proto::session::event::{CallOptions, Event, Interest};
 use cardan_runtime::memory::MemoryLink;
@@ -203,6 +204,46 @@ async fn tasks_are_listed_without_a_server_that_is_away() {
             }
         }
         assert_eq!(listed, [made]);
+        front.end("done").await;
+    }
+}
+
+/// TSKD-7, TSKD-17, TSKE-2: before servers of both eras a client has all tasks in its own design, by names that carry their server.
+#[tokio::test]
+async fn tasks_of_both_designs_are_one() {
+    for era in [Era::Legacy, Era::Modern] {
+        let go = Arc::new(Notify::new());
+        let [legacy, _] = specs(Era::Legacy, &go);
+        let [_, modern] = specs(Era::Modern, &go);
+        let front = before([legacy, modern]).await;
+        let client = at(&front, era, plain()).await;
+        let capabilities = serde_json::to_value(client.server().capabilities).unwrap();
+        let (core, extension) = (&capabilities["tasks"]["requests"], &capabilities["extensions"]);
+        assert_eq!(core.is_object(), era == Era::Legacy, "{capabilities}");
+        assert_eq!(extension.is_object(), era == Era::Modern, "{capabilities}");
+        let mut names = Vec::new();
+        for (tool, before, text) in
+            [("one__work", "one:", "one worked"), ("t_wo__work", "t%3Awo:", "t:wo worked")]
+        {
+            let nothing = json!({});
+            let started = client.call_tool_task(tool, &nothing, TaskOptions::default());
+            let Started::Task(mut task) = soon("a task", started).await.unwrap() else {
+                panic!("{tool}: no task")
+            };
+            assert!(task.id().starts_with(before), "{}", task.id());
+            assert_eq!(soon("a look", task.look()).await.unwrap().status, TaskStatus::Working);
+            names.push(task.id().to_owned());
+            go.notify_one();
+            let result = soon("the end", task.wait()).await.unwrap();
+            assert_eq!(result.content[0].as_text(), Some(text), "{era:?}");
+        }
+        if era == Era::Legacy {
+            let listed = soon("the list", client.all_tasks()).await.unwrap();
+            assert_eq!(listed.into_iter().map(|task| task.task_id).collect::<Vec<_>>(), names);
+            for tool in client.all_tools().await.unwrap() {
+                assert!(tool.execution.is_some(), "{}", tool.name);
+            }
+        }
         front.end("done").await;
     }
 }

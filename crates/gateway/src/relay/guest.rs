@@ -127,16 +127,15 @@ impl Guest {
                 Ok(empty())
             }
             // Where there are no tasks, nothing more is looked at.
-            _ if self.design.is_none() => self.pass_on(cx, called).await,
+            _ if self.design.is_none() => self.pass_on(cx, called, names::Tasks::No).await,
             _ => self.with_tasks(cx, called).await,
         };
         answered.unwrap_or_else(Answer::Fault)
     }
 
-    async fn pass_on(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn pass_on(&self, cx: CallCx, called: Called, concern: names::Tasks) -> Result<Answer, Fault> {
         let upstream = self.ready().await?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
-        let concern = Names::concern(&called, self.design);
         let method = called.call.method;
         let mut outcome = self.exchange(&cx, &method, params, called.progress).await;
         if concern == names::Tasks::Maybe {
@@ -171,25 +170,29 @@ impl Guest {
     /// The same where the upstream has tasks, in the one design or the other.
     async fn with_tasks(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         match tasks::crossing(&called, self.design)? {
-            Crossing::Nothing => self.pass_on(cx, called).await,
+            Crossing::Nothing => {
+                let concern = self.concern(&called);
+                self.pass_on(cx, called, concern).await
+            }
             Crossing::About => {
                 self.ready().await?;
                 self.legacy(cx).about(&called.call).await
             }
             Crossing::Same => {
                 self.tasks.admit(&called.call, &self.owner)?;
-                self.pass_on(cx, called).await
+                let concern = self.concern(&called);
+                self.pass_on(cx, called, concern).await
             }
-            Crossing::Tools => self
-                .pass_on(cx, called)
-                .await
-                .map(|answer| terms::mapped(answer, |page| cross::optional_tools(&page))),
+            Crossing::Tools => {
+                let answer = self.pass_on(cx, called, names::Tasks::No).await?;
+                Ok(terms::mapped(answer, |page| cross::optional_tools(&page)))
+            }
             Crossing::Make(wish) => {
                 self.tasks.ledger.room(&self.owner)?;
                 let result = self.declaring(&cx, &called).await?;
                 self.legacy(cx).made(&wish, result)
             }
-            Crossing::Plain => match self.pass_on(cx.clone(), called.clone()).await? {
+            Crossing::Plain => match self.pass_on(cx.clone(), called.clone(), names::Tasks::No).await? {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.
                 Answer::Fault(fault) if cross::needs_extension(&fault) => {
                     let result = self.declaring(&cx, &called).await?;
@@ -198,6 +201,10 @@ impl Guest {
                 answer => Ok(answer),
             },
         }
+    }
+
+    fn concern(&self, called: &Called) -> names::Tasks {
+        self.names.concern(called, self.design, self.owner.principal.as_ref())
     }
 
     /// Makes a call that may be answered with a task.

@@ -36,9 +36,10 @@ impl Names {
         servers.find(|server| task.starts_with(&before(server)))
     }
 
-    /// May the result of this call name a task? Only then is it looked at.
-    pub(super) fn concern(called: &Called, design: Option<Design>) -> Tasks {
-        if design.is_none() {
+    /// May the result of this call name a task that is called otherwise here, or that is to be remembered for someone?
+    /// Only then is it looked at.
+    pub(super) fn concern(&self, called: &Called, design: Option<Design>, owner: Option<&Arc<str>>) -> Tasks {
+        if design.is_none() || self.0.is_none() && owner.is_none() {
             return Tasks::No;
         }
         let made = || called.call.method == Method::ToolsCall && tasks::wanted(called);

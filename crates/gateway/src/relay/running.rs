@@ -16,7 +16,7 @@ use cardan_runtime::cx::CallCx;
 
 use super::askable::Askable;
 use super::line::level_of;
-use super::names::{Names, Tasks};
+use super::names::Tasks;
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::reserve::Ticket;
@@ -160,7 +160,7 @@ impl Running {
             rounds: plan.rounds,
             lease: Some(lease),
             tasks: match plan.words {
-                Words::Clients => Names::concern(&called, core.design()),
+                Words::Clients => core.names.concern(&called, core.design(), principal.as_ref()),
                 Words::Upstreams => Tasks::No,
             },
             words: plan.words,

@@ -135,15 +135,31 @@ impl Ledger {
     pub(in crate::relay) fn room(&self, owner: &Owner) -> Result<(), Fault> {
         let mut inner = lock(&self.inner);
         self.expire(&mut inner);
-        let same = inner.entries.values().filter(|entry| entry.owner.principal == owner.principal).count();
+        match self.is_full(&inner, owner) {
+            true => Err(Fault::new(code::BUSY, "too many tasks are kept; wait until one expires")),
+            false => Ok(()),
+        }
+    }
+
+    fn is_full(&self, inner: &Inner, owner: &Owner) -> bool {
+        let same = |entry: &&Arc<Entry>| entry.owner.principal == owner.principal;
         let most = match owner.principal {
             Some(_) => self.limits.tasks_per_principal,
             None => self.limits.tasks,
         };
-        if same >= most || inner.entries.len() >= self.limits.tasks {
-            return Err(Fault::new(code::BUSY, "too many tasks are kept; wait until one expires"));
+        inner.entries.len() >= self.limits.tasks || inner.entries.values().filter(same).count() >= most
+    }
+
+    /// The server made one although there is no room: the oldest is forgotten, of the same owner if it has any.
+    fn make_room(&self, inner: &mut Inner, owner: &Owner) {
+        while self.is_full(inner, owner) {
+            let same = |(_, entry): &(&u64, &Arc<Entry>)| entry.owner.principal == owner.principal;
+            let oldest = inner.entries.iter().find(same).or_else(|| inner.entries.first_key_value());
+            let Some(place) = oldest.map(|(place, _)| *place) else { return };
+            if let Some(gone) = inner.entries.remove(&place) {
+                inner.index.remove(&gone.id);
+            }
         }
-        Ok(())
     }
 
     /// One was made.
@@ -159,6 +175,8 @@ impl Ledger {
 
     fn insert(&self, id: &str, owner: Owner, time: Duration, kept: Option<Life>) -> Arc<Entry> {
         let mut inner = lock(&self.inner);
+        self.expire(&mut inner);
+        self.make_room(&mut inner, &owner);
         let entry = Arc::new(Entry {
             id: id.into(),
             owner,
@@ -333,5 +351,11 @@ mod tests {
         tokio::time::advance(Duration::from_millis(10)).await;
         assert!(ledger.room(&named("ada")).is_err(), "two of its own are there still");
         assert!(ledger.room(&named("bob")).is_ok());
+        ledger.put("d", named("ada"), None);
+        assert!(
+            ledger.find("a", &named("ada")).is_err(),
+            "the oldest makes room where the server made one all the same"
+        );
+        assert!(ledger.find("b", &named("ada")).is_ok() && ledger.find("d", &named("ada")).is_ok());
     }
 }

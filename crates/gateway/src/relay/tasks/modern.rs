@@ -157,6 +157,8 @@ impl Crossing<'_> {
         let id = self.tasks.own(call)?;
         let entry = match self.tasks.ledger.find(&id, &self.owner)? {
             Some(entry) => entry,
+            // Nothing can have been asked for it.
+            None if call.method == Method::TasksUpdate => return Err(unknown()),
             None => {
                 self.tasks.ledger.room(&self.owner)?;
                 self.tasks.ledger.put(&id, self.owner.clone(), None)
