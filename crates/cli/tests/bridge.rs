@@ -164,3 +164,29 @@ fn a_clients_token_does_not_reach_the_server() {
     assert!(recorded.contains("x-own: bridge") && recorded.contains("tools/call"), "{recorded}");
     assert!(!recorded.contains("s3cr3t"), "{recorded}");
 }
+
+/// TSKE-2, TSKE-5, TSKE-8: a modern client follows a task of the demo server, whichever era the bridge speaks with it.
+#[test]
+fn a_modern_client_follows_tasks_of_either_design() {
+    for upstream in ["legacy", "modern"] {
+        let bridge = Serving::bridge(&["--era", upstream, "--", CARDAN, "demo"]);
+        let address = format!("http://{}/mcp", bridge.address);
+        let declared = serde_json::json!({"io.modelcontextprotocol/clientCapabilities":
+            {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+        let raw = |method: &str, mut params: serde_json::Value| {
+            params["_meta"] = declared.clone();
+            cardan(&["raw", &address, method, &params.to_string(), "--era", "modern"]).exits(0).json()
+        };
+        let call = serde_json::json!({"name": "job", "arguments": {"steps": 2, "delay_ms": 10}});
+        let made = raw("tools/call", call);
+        assert_eq!(made["resultType"], "task", "{upstream}: {made}");
+        // Each look is a process of its own: it takes its time, and needs no pause.
+        let ended = loop {
+            let state = raw("tasks/get", serde_json::json!({"taskId": made["taskId"]}));
+            if state["status"] != "working" {
+                break state;
+            }
+        };
+        assert_eq!(ended["result"]["content"][0]["text"], "done", "{upstream}: {ended}");
+    }
+}
