@@ -1,4 +1,4 @@
-//! The jsonrpc-batch dialect: batches in any revision, each entry on its own.
+//! The batch dialect: batches in any revision, each entry on its own.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests too
 

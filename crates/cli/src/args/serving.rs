@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cardan_gateway::relay::Isolation;
+use cardan_proto::dialect::Dialect;
 use clap::{Args, ValueEnum};
 
 use super::{EraName, Server, seconds};
@@ -80,7 +81,8 @@ Examples:
   cardan bridge -- npx -y @modelcontextprotocol/server-everything
   cardan bridge --listen 127.0.0.1:0 -- cardan demo
   cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
-  cardan bridge --stdio ws://127.0.0.1:2273/ws"
+  cardan bridge --stdio ws://127.0.0.1:2273/ws
+  cardan bridge --dialect cortex -- python3 old_server.py"
 )]
 pub(crate) struct BridgeArgs {
     /// The server, unless a command follows `--`
@@ -95,6 +97,12 @@ pub(crate) struct BridgeArgs {
     /// How sessions with the server are opened
     #[arg(long, value_enum, default_value_t)]
     pub(crate) era: EraName,
+    /// The foreign wire form that the server speaks: tutorial, cortex, cortex-frame or batch
+    #[arg(long, value_name = "NAME", value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// The foreign wire form that the client speaks, which starts this command
+    #[arg(long, value_name = "NAME", value_parser = dialect, requires = "stdio")]
+    pub(crate) client_dialect: Option<Dialect>,
     /// Who shares sessions with the server [default: client]
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) sessions: Option<SessionsName>,
@@ -152,6 +160,13 @@ impl From<SessionsName> for Isolation {
             SessionsName::Call => Self::Call,
         }
     }
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    Dialect::parse(text).ok_or_else(|| {
+        let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+        format!("there are: {}", names.join(", "))
+    })
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -30,7 +30,8 @@ const HINT: &str = "serving MCP on stdin and stdout, a message per line; end wit
 clients start this command themselves; to serve on a port, leave out --stdio";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, era, sessions, listening, telemetry, log, server } = args;
+    let BridgeArgs { words, stdio, verbose, era, dialect, client_dialect, sessions, listening, .. } = args;
+    let BridgeArgs { telemetry, log, server, .. } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
@@ -39,13 +40,17 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     if era != EraName::Auto {
         making.connector = making.connector.era(era.into());
     }
+    if let Some(dialect) = dialect {
+        making.connector = making.connector.dialect(dialect);
+    }
     let behind = match target {
         Target::Command { .. } => Behind::Many,
         _ => Behind::One,
     };
     let isolation = sessions.map_or(options.isolation, Into::into);
     let tracer = telemetry.start(None, log)?;
-    let options = relay::Options { behind, isolation, trace: tracer.clone(), ..options };
+    let dialect = client_dialect.unwrap_or_default();
+    let options = relay::Options { behind, isolation, trace: tracer.clone(), dialect, ..options };
     if stdio {
         let limits = Limits { drain_timeout: listening.grace.unwrap_or(GRACE), ..Limits::DEFAULT };
         let options = relay::Options { limits: limits.clone(), ..options };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cardan_proto::dialect::{CortexForm, Dialect};
+use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Revision;
 
 use super::reconnect;
@@ -140,13 +140,10 @@ fn split_unit(text: &str) -> Option<(&str, f64)> {
 }
 
 /// Dialects by name.
-pub(crate) const DIALECTS: [(&str, Dialect); 5] = [
-    ("standard", Dialect::Standard),
-    ("tutorial", Dialect::Tutorial),
-    ("cortex", Dialect::Cortex(CortexForm::Envelope)),
-    ("cortex-frame", Dialect::Cortex(CortexForm::Frame)),
-    ("batch", Dialect::JsonRpcBatch),
-];
+pub(crate) const DIALECTS: [(&str, Dialect); 5] = {
+    let [a, b, c, d, e] = Dialect::ALL;
+    [(a.name(), a), (b.name(), b), (c.name(), c), (d.name(), d), (e.name(), e)]
+};
 
 /// Reads one of the settings.
 pub(super) fn setting(

@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_client::{CallError, Managed, Settled};
+use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Era;
 use cardan_proto::http::param::Mirrors;
 use cardan_proto::limits::Limits;
@@ -102,6 +103,8 @@ pub struct Options {
     pub explain: Option<Explain>,
     /// Makes calls parts of traces; none: nobody follows them, or whoever stands before the relay does it.
     pub trace: Option<Arc<Tracer>>,
+    /// The foreign wire form that clients speak.
+    pub dialect: Dialect,
     /// Bounds of the sessions with clients.
     pub limits: Limits,
 }
@@ -120,6 +123,7 @@ impl Default for Options {
             opening: Duration::from_secs(120), // a package may have to be fetched first
             explain: None,
             trace: None,
+            dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
         }
     }
@@ -195,8 +199,10 @@ struct Met {
 }
 
 impl Met {
-    fn of(settled: &Settled, limits: &Limits) -> Self {
-        let config = Arc::new(config(settled, limits));
+    fn of(settled: &Settled, options: &Options) -> Self {
+        let mut config = config(settled, &options.limits);
+        config.dialect = options.dialect;
+        let config = Arc::new(config);
         let design = cross::offered(settled.revision, &config.capabilities);
         Self { era: settled.revision.era(), greeting: settled.greeting.clone(), config, design }
     }
@@ -237,7 +243,7 @@ impl Core {
     fn meet(&self, settled: &Settled) {
         let met = self.met.get();
         if met.era != settled.revision.era() || met.greeting != settled.greeting {
-            self.met.put(Met::of(settled, &self.options.limits));
+            self.met.put(Met::of(settled, &self.options));
         }
     }
 }
@@ -291,7 +297,7 @@ impl Relay {
         let names = Names::of(options.name.as_deref());
         let core = Arc::new(Core {
             making,
-            met: Latest::new(Met::of(settled, &options.limits)),
+            met: Latest::new(Met::of(settled, &options)),
             tasks: Tasks::new(ledger, names.clone(), who.clone()),
             who,
             names,

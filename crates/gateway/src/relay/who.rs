@@ -40,9 +40,9 @@ impl Who {
 
     fn said(&self, outcome: &Outcome, method: &Method) -> Fault {
         match outcome {
-            Outcome::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
-                Fault::method_not_found(method.name())
-            }
+            Outcome::Refused(
+                Refusal::Capability(_) | Refusal::NotInRevision(_) | Refusal::NotInDialect(_),
+            ) => Fault::method_not_found(method.name()),
             Outcome::Refused(refusal @ (Refusal::TooMany | Refusal::Backlog)) => {
                 Fault::new(code::BUSY, format!("{self} is busy: {refusal}"))
             }

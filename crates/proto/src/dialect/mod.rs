@@ -49,9 +49,10 @@ impl Dialect {
         matches!(self, Self::Tutorial | Self::Cortex(_))
     }
 
-    /// What a server can do that is never asked.
-    pub(crate) fn synthetic_capabilities(self) -> Option<&'static [u8]> {
-        matches!(self, Self::Cortex(_)).then_some(b"{\"tools\":{}}")
+    /// What a server that is never greeted would say, and its capabilities.
+    pub(crate) fn synthetic_greeting(self) -> Option<(&'static [u8], &'static [u8])> {
+        let (greeting, capabilities) = (br#"{"capabilities":{"tools":{}}}"#, br#"{"tools":{}}"#);
+        matches!(self, Self::Cortex(_)).then_some((greeting, capabilities))
     }
 
     /// Does the method exist in this form?

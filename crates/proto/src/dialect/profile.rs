@@ -47,7 +47,7 @@ const BATCHES: &[Quirk] = &[Quirk::BatchAnyRevision];
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: &'static [Self] = &[
+    pub const ALL: [Self; 5] = [
         Self::Standard,
         Self::Tutorial,
         Self::Cortex(CortexForm::Envelope),
@@ -58,7 +58,7 @@ impl Dialect {
     /// From its name in a configuration.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|dialect| dialect.name() == name)
+        Self::ALL.into_iter().find(|dialect| dialect.name() == name)
     }
 
     /// Its name in a configuration.
@@ -68,8 +68,8 @@ impl Dialect {
             Self::Standard => "standard",
             Self::Tutorial => "tutorial",
             Self::Cortex(CortexForm::Envelope) => "cortex",
-            Self::Cortex(CortexForm::Frame) => "cortex-frames",
-            Self::JsonRpcBatch => "jsonrpc-batch",
+            Self::Cortex(CortexForm::Frame) => "cortex-frame",
+            Self::JsonRpcBatch => "batch",
         }
     }
 

@@ -37,11 +37,19 @@ impl Session {
         }
         self.forget_peer();
         self.become_state(State::Connecting, None);
+        let synthetic = self.config.dialect.synthetic_greeting();
         if self.config.role == Role::Server {
-            return self.become_state(State::Ready, None);
+            self.become_state(State::Ready, None);
+            if synthetic.is_some() {
+                // There is no handshake after which a client could have gone on.
+                let (revision, capabilities) = (Revision::LATEST_LEGACY, Bytes::from_static(b"{}"));
+                self.event(Event::Greeted { revision, capabilities, identity: None });
+            }
+            return;
         }
-        if let Some(capabilities) = self.config.dialect.synthetic_capabilities() {
+        if let Some((greeting, capabilities)) = synthetic {
             self.server = ServerCaps::read(capabilities);
+            self.opening.greeting = Some(Bytes::from_static(greeting));
             return self.opened(Revision::LATEST_LEGACY);
         }
         match (self.config.era, self.config.revisions.newest(Era::Modern)) {
