@@ -250,6 +250,39 @@ async fn a_plain_call_waits_for_a_task() {
     }
 }
 
+/// TSKE-13: who leaves a call that became a task unseen cancels the task.
+#[tokio::test]
+async fn leaving_a_plain_call_cancels_its_task() {
+    struct Told(Arc<Notify>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, gone) = (Arc::clone(&begun), Arc::clone(&dropped));
+    let server = Server::builder("tasks", "1")
+        .revisions(revisions(Era::Modern))
+        .tool("hang", "never ends", move |_: Cx| {
+            let (told, gone) = (Arc::clone(&told), Told(Arc::clone(&gone)));
+            async move {
+                let _gone = gone;
+                tokio::task::yield_now().await;
+                told.notify_one();
+                std::future::pending::<()>().await;
+                Ok::<_, Stop>("never")
+            }
+        })
+        .task_support("hang", TaskSupport::Required)
+        .build();
+    let (relay, _) = relay(&server).await;
+    let client = connect(&relay, Era::Legacy, plain()).await;
+    let call = client.call_tool("hang", &json!({})).unwrap();
+    soon("begun", begun.notified()).await;
+    drop(call);
+    soon("dropped", dropped.notified()).await;
+}
+
 /// TSKE-1, TSKE-4, TSKE-5, TSKE-8, TSKE-12, TSKE-14, TSKE-15, TSKE-18, TSKE-24, TSKE-26: a modern client has all of the extension before a
 /// legacy server.
 #[tokio::test]

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use super::ledger::{Entry, Owner, unknown};
 use super::tending::interval;
 use super::{Tasks, declaring};
+use crate::fleet::lock;
 use crate::relay::terms;
 use crate::relay::voice::asked;
 use crate::relay::wants::Following;
@@ -340,6 +341,14 @@ impl Drop for Unseen<'_> {
         }
         let Legacy { tasks, at, .. } = self.legacy;
         let (tasks, at, params) = (Arc::clone(tasks), at.clone(), self.legacy.params(&self.id));
-        tokio::spawn(async move { tasks.about(&at, Method::TasksCancel, params).await });
+        let about = Arc::downgrade(&tasks);
+        let mut errands = lock(&tasks.errands);
+        while errands.try_join_next().is_some() {}
+        errands.spawn(async move {
+            if let Some(tasks) = about.upgrade() {
+                // Whatever comes of it, nobody is there to be told.
+                let _ = tasks.about(&at, Method::TasksCancel, params).await;
+            }
+        });
     }
 }

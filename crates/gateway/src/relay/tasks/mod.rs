@@ -12,7 +12,7 @@ mod legacy;
 mod modern;
 mod tending;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use cardan_client::Managed;
@@ -30,6 +30,7 @@ use cardan_proto::model::{Raw, ResultType};
 use cardan_proto::session::event::{Called, Outcome, Rounds, Wanted};
 use cardan_proto::task as proto;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 pub(crate) use self::ledger::Ledger;
 pub(super) use self::ledger::Owner;
@@ -48,11 +49,14 @@ pub(crate) struct Tasks {
     who: Who,
     /// The tools of a legacy server that run as tasks only; none: nobody asked yet.
     required: RwLock<Option<Vec<Box<str>>>>,
+    /// What nobody waits for, until it is done.
+    errands: Mutex<JoinSet<()>>,
 }
 
 impl Tasks {
     pub(super) fn new(ledger: Arc<Ledger>, names: Names, who: Who) -> Arc<Self> {
-        Arc::new(Self { ledger, names, who, required: RwLock::default() })
+        let (required, errands) = (RwLock::default(), Mutex::default());
+        Arc::new(Self { ledger, names, who, required, errands })
     }
 
     fn limits(&self) -> &Limits {
