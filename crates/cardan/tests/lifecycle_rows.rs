@@ -442,7 +442,7 @@ impl Dial {
     }
 }
 
-/// VER-32: an era that was found is remembered, so that a legacy server is probed once only; a memory
+/// VER-32, CLI-3: an era that was found is remembered, so that a legacy server is probed once only; a memory
 /// that proves wrong is dropped and the server probed again. Each server has a memory of its own.
 #[tokio::test]
 async fn eras_are_remembered_and_found_again() {

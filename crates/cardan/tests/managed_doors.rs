@@ -211,7 +211,7 @@ enum Second {
     Later,
 }
 
-/// F13: two calls meet an expired session, whenever the second learns of it: one opening serves both, and each runs
+/// F13, CLI-26: two calls meet an expired session, whenever the second learns of it: one opening serves both, and each runs
 /// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f13_two_calls_meet_an_expired_session() {

@@ -165,7 +165,7 @@ fn a_clients_token_does_not_reach_the_server() {
     assert!(!recorded.contains("s3cr3t"), "{recorded}");
 }
 
-/// TSKE-2, TSKE-5, TSKE-8: a modern client follows a task of the demo server, whichever era the bridge speaks with it.
+/// TSKE-2, TSKE-5, TSKE-8, CLI-19: a modern client follows a task of the demo server, whichever era the bridge speaks with it.
 #[test]
 fn a_modern_client_follows_tasks_of_either_design() {
     for upstream in ["legacy", "modern"] {

@@ -144,7 +144,7 @@ fn works(world: &World, server: &[&str], before: &str, era: &str) {
     call(&["prompt", "greet", "name=Ada"]).exits(0);
 }
 
-/// S0-78, TOOL-21: servers of both eras behind one address, by every transport, for clients of both eras; sick ones hide
+/// S0-78, TOOL-21, CLI-6: servers of both eras behind one address, by every transport, for clients of both eras; sick ones hide
 /// nothing, and each is told of.
 #[test]
 fn many_servers_are_one() {

@@ -149,6 +149,7 @@ fn text_is_expanded_for_this_machine() {
     assert_eq!(resolved.redactor.redact("a tok-canary b key-canary"), "a [redacted] b [redacted]");
 }
 
+/// CLI-38: headers come from the file, from a variable and from a helper command, together.
 #[test]
 fn headers_bearer_and_helper_come_together() {
     let text = "[servers.a]\nurl = \"https://x/mcp\"\nbearer_env = \"TOKEN\"\nheaders = { X = \"${command:echo printed}\" }\n\

@@ -65,7 +65,7 @@ fn batches_without_replies_are_silence() {
     assert_eq!(server.session.in_flight(), (0, 0));
 }
 
-/// S3-16, S3-11, BASE-10: each entry stands alone; a bad one is answered by itself, with a null id in
+/// S3-16, S3-11, BASE-10, CLI-23: each entry stands alone; a bad one is answered by itself, with a null id in
 /// this revision, and the others are served.
 #[test]
 fn each_entry_stands_alone() {

@@ -69,7 +69,7 @@ fn call(peer: &Peer, bytes: usize) -> CallHandle {
     peer.call(Method::ToolsCall, Some(params.into()), CallOptions::default())
 }
 
-/// F6: calls made at once are refused at the bound; the link is not torn down for them.
+/// F6, CLI-30: calls made at once are refused at the bound; the link is not torn down for them.
 #[tokio::test(start_paused = true)]
 async fn f6_a_burst_beyond_the_backlog_is_refused_call_by_call() {
     let limits = Limits { outbox_bytes: 1 << 20, ..Limits::DEFAULT };
