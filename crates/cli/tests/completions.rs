@@ -28,6 +28,7 @@ tools = [
     {"name": "a:b=c", "inputSchema": {"type": "object"}},
     {"name": "q'uote", "inputSchema": {"type": "object"}},
     {"name": "$(touch pwned)", "inputSchema": {"type": "object"}},
+    {"name": "x'; touch pwned #", "inputSchema": {"type": "object"}},
     {"name": "line\nbreak", "inputSchema": {"type": "object"}},
     {"name": "es\u001b[2Jcape", "inputSchema": {"type": "object"}},
 ]
@@ -182,6 +183,7 @@ fn bash_is_offered_what_there_is() {
         ("cardan call nasty q", &["q\\'uote "]),
         ("cardan call nasty '$", &["$(touch pwned)"]),
         ("cardan call nasty \\$", &["\\$\\(touch\\ pwned\\) "]),
+        ("cardan call nasty 'x", &["x'\\''; touch pwned #"]),
         ("cardan call nasty l", &[]),
         ("cardan call nasty e", &[]),
         ("cardan call demo echo message=@le", &["letter.txt "]),
@@ -231,6 +233,10 @@ fn bash_completes_at_a_terminal() {
     let world = World::new("bash-tty");
     let mut seat = world.sit(Path::new("bash"), &["--norc", "--noprofile", "-i"], &[]);
     seat.types("source <(cardan completions bash); PS1='ready> '\r").sees("ready> ");
+    // Nothing leaves a quote that is open.
+    seat.types("cardan call nasty 'x\t").sees("touch pwned #");
+    seat.types("'\r").sees("called \"x'; touch pwned #\"").sees("ready> ");
+    assert!(!Path::new(&world.scratch.file("pwned")).exists());
     pressed(seat);
 }
 

@@ -23,15 +23,18 @@ pub(super) fn files(before: &str, typed: &str, which: Which) -> Vec<Offer> {
         None => ("", typed),
     };
     let Ok(entries) = fs::read_dir(place(folder)) else { return Vec::new() };
-    let entries = entries.flatten().take(MAX).filter_map(|entry| {
+    let named = entries.flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         // Hidden ones are meant by those who begin to type them.
         let fits = name.starts_with(start) && (start.starts_with('.') || !name.starts_with('.'));
-        let is_folder = fs::metadata(entry.path()).is_ok_and(|about| about.is_dir());
-        match (fits, is_folder, which) {
-            (true, true, _) => Some(Offer::open(format!("{before}{folder}{name}/"), "")),
-            (true, false, Which::All) => Some(Offer::word(format!("{before}{folder}{name}"), "")),
-            _ => None,
+        fits.then(|| (entry.path(), name))
+    });
+    let entries = named.take(MAX).filter_map(|(path, name)| {
+        let is_folder = fs::metadata(path).is_ok_and(|about| about.is_dir());
+        match (is_folder, which) {
+            (true, _) => Some(Offer::open(format!("{before}{folder}{name}/"), "")),
+            (false, Which::All) => Some(Offer::word(format!("{before}{folder}{name}"), "")),
+            (false, Which::Folders) => None,
         }
     });
     let mut offers: Vec<_> = entries.collect();
@@ -45,5 +48,25 @@ fn place(folder: &str) -> PathBuf {
         ("", ..) => PathBuf::from("."),
         (_, Some(rest), Some(home)) => Path::new(&home).join(rest),
         _ => PathBuf::from(folder),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CLI-51: what fits is found in a folder that holds more than is offered.
+    #[test]
+    fn a_full_folder_hides_nothing_that_fits() {
+        let folder = std::env::temp_dir().join(format!("cardan-tab-files-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for nth in 0..=MAX {
+            fs::write(folder.join(format!("other-{nth}")), "").unwrap();
+        }
+        fs::write(folder.join("wanted"), "").unwrap();
+        let typed = format!("{}/wan", folder.display());
+        let offers = files("", &typed, Which::All);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(offers.len(), 1);
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Typed {
     from: usize,
     /// The quote that is still open there.
     quote: Option<char>,
+    /// Where in it the last `~` is that the shell may replace.
+    tilde: Option<usize>,
 }
 
 impl Typed {
@@ -27,7 +29,7 @@ impl Typed {
                     if begun {
                         typed.words.push(std::mem::take(&mut typed.current));
                     }
-                    (begun, typed.from) = (false, 0);
+                    (begun, typed.from, typed.tilde) = (false, 0, None);
                     continue;
                 }
                 (None, '\'' | '"') => (typed.quote, typed.from) = (Some(c), typed.current.len()),
@@ -37,6 +39,9 @@ impl Typed {
                     typed.current.extend(chars.next());
                 }
                 (None, c) => {
+                    if c == '~' {
+                        typed.tilde = Some(typed.current.len());
+                    }
                     typed.current.push(c);
                     if breaks.contains(c) {
                         typed.from = typed.current.len();
@@ -54,19 +59,24 @@ impl Typed {
 }
 
 /// An offer as bash puts it into the line: from where it replaces, quoted as what is there already, with a space where the next
-/// word may follow.
-pub(super) fn escaped(offer: &Offer, typed: &Typed) -> String {
+/// word may follow. Nothing: it cannot be put there.
+pub(super) fn escaped(offer: &Offer, typed: &Typed) -> Option<String> {
     // Every offer begins with what is typed.
     let part = offer.value.get(typed.from..).unwrap_or_default();
-    let special = |c: char| match typed.quote {
-        Some('"') => "\"\\$`".contains(c),
-        Some(_) => false,
-        None => c.is_ascii() && !c.is_ascii_alphanumeric() && !"_-./:=@%+,".contains(c),
-    };
+    // Between double quotes nothing keeps bash from looking for a command of the past.
+    if typed.quote == Some('"') && part.contains('!') {
+        return None;
+    }
     let mut out = String::new();
-    for c in part.chars() {
-        if special(c) {
-            out.push('\\');
+    for (at, c) in part.char_indices() {
+        match typed.quote {
+            // Nothing escapes there: the quote is left, and begun anew.
+            Some('\'') if c == '\'' => out.push_str(r"'\'"),
+            Some('"') if "\"\\$`".contains(c) => out.push('\\'),
+            // Whoever typed it means the home.
+            None if at == 0 && typed.tilde == Some(typed.from) => {}
+            None if c.is_ascii() && !c.is_ascii_alphanumeric() && !"_-./:=@%+,".contains(c) => out.push('\\'),
+            _ => {}
         }
         out.push(c);
     }
@@ -74,7 +84,7 @@ pub(super) fn escaped(offer: &Offer, typed: &Typed) -> String {
     if offer.end == End::Word && typed.quote.is_none() {
         out.push(' ');
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]
@@ -100,6 +110,14 @@ mod tests {
             ("cardan call d f=@x", &["call", "d"], "f=@x", "f=@x.txt", "x.txt "),
             ("cardan call d é", &["call", "d"], "é", "été;(x)", "été\\;\\(x\\) "),
             ("cardan call 'a' '' b", &["call", "a", ""], "b", "b", "b "),
+            ("cardan call d 'x", &["call", "d"], "x", "x'; touch y #", r"x'\''; touch y #"),
+            ("cardan call d \"x'", &["call", "d"], "x'", "x'y", "x'y"),
+            ("cardan call d 'x!", &["call", "d"], "x!", "x!y", "x!y"),
+            ("cardan call d x", &["call", "d"], "x", "x!y", "x\\!y "),
+            ("cardan read --config ~/x", &["read", "--config"], "~/x", "~/x y", "~/x\\ y "),
+            ("cardan read --config=~/x", &["read"], "--config=~/x", "--config=~/xy", "~/xy "),
+            ("cardan call d \\~", &["call", "d"], "~", "~x", "\\~x "),
+            ("cardan call d ", &["call", "d"], "", "~root", "\\~root "),
         ] {
             let typed = Typed::read(line, BREAKS);
             assert_eq!(
@@ -107,8 +125,11 @@ mod tests {
                 (&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()[..], current),
                 "{line}"
             );
-            assert_eq!(escaped(&Offer::word(value, ""), &typed), put, "{line}");
+            assert_eq!(escaped(&Offer::word(value, ""), &typed).as_deref(), Some(put), "{line}");
         }
-        assert_eq!(escaped(&Offer::open("a=", ""), &Typed::read("cardan call d ", BREAKS)), "a=");
+        let open = escaped(&Offer::open("a=", ""), &Typed::read("cardan call d ", BREAKS));
+        assert_eq!(open.as_deref(), Some("a="));
+        let past = escaped(&Offer::word("x!y", ""), &Typed::read("cardan call d \"x", BREAKS));
+        assert_eq!(past, None, "bash would put a command of the past there");
     }
 }
