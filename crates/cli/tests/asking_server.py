@@ -3,6 +3,7 @@
 The first argument is the file where every line it reads is kept, the second a JSON object:
 - asks: requests to the client, made one after the other, or at once with "together"
 - note: a log note sent with the first ask
+- withdraw: a pipe; a line in it withdraws the first ask, the next one makes the others
 - visits: addresses that must be visited before the call; a line in the pipe "end" ends them, without one they never do
 - schema: of the tool's arguments
 """
@@ -62,6 +63,14 @@ def call(number, arguments):
         return
     asks = [(f"ask-{at}", request) for at, request in enumerate(script.get("asks", []))]
     if script.get("together"):
+        answers = ask(asks)
+    elif "withdraw" in script:
+        name, request = asks.pop(0)
+        send({"id": name, **request})
+        with open(script["withdraw"], encoding="utf-8") as pipe:
+            pipe.readline()
+            send({"method": "notifications/cancelled", "params": {"requestId": name}})
+            pipe.readline()
         answers = ask(asks)
     else:
         answers = [answer for each in asks for answer in ask([each])]

@@ -1,7 +1,7 @@
 //! The terminal where a person can be asked: questions go to stderr, answers come from where they are typed.
 //!
 //! The terminal edits the line; we see it whole. A thread reads it, because reading from a terminal blocks; a question
-//! that is withdrawn leaves that thread with the next line, which then answers the next question.
+//! that is withdrawn leaves that thread with the next line, which then answers the next question, unless that asks for consent.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -17,6 +17,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::floor::Floor;
 use super::hidden::Hidden;
+use crate::look::Surface;
+use crate::look::style::Style;
+use crate::look::text::Line;
 use crate::output::clean;
 
 /// A terminal with someone in front of it. Cheap to clone; one question is put at a time.
@@ -126,8 +129,8 @@ impl Talk {
 
     /// Says an address in which one part stands out.
     pub(crate) fn mark(&self, before: &str, marked: &str, after: &str) {
-        let (start, end) = if is_plain() { ("", "") } else { ("\x1b[1m", "\x1b[0m") };
-        write(&format!("  {}{start}{}{end}{}\n", clean(before), clean(marked), clean(after)));
+        let line = Line::from("  ").with(Style::Plain, before).with(Style::Strong, marked);
+        write(&format!("{}\n", line.with(Style::Plain, after).painted(Surface::stderr().paint())));
     }
 
     /// Asks for a line.
@@ -153,15 +156,19 @@ impl Talk {
         choices: &[(&'static str, &str)],
     ) -> Option<&'static str> {
         let _ = tcflush(&self.reader.terminal, QueueSelector::IFlush);
+        self.reader.forget();
+        // Of a line that was begun for a question that is withdrawn by now only the end is left, which says nothing.
+        let mut withdrawn = self.reader.waiting;
         loop {
             let Reply::Line(line) = self.ask(prompt).await else { return None };
+            let owed = std::mem::replace(&mut withdrawn, Waiting::No);
             let typed = line.trim().to_lowercase();
             let chosen = choices.iter().find(|(word, also)| {
                 typed == *word || (!typed.is_empty() && word.starts_with(&typed)) || typed == *also
             });
             match chosen {
-                Some((word, _)) => return Some(word),
-                None => {
+                Some((word, _)) if !(typed.is_empty() && owed == Waiting::Yes) => return Some(word),
+                _ => {
                     let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
                     self.say(&format!("type {}", words.join(", ")));
                 }
@@ -217,12 +224,6 @@ fn write(text: &str) {
     let _ = stderr.flush();
 }
 
-/// Is this a terminal, or a taste, without letters that stand out?
-fn is_plain() -> bool {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb")
-}
-
 /// The thread that reads, from the first question on.
 #[derive(Debug)]
 struct Reader {
@@ -256,6 +257,14 @@ impl Reader {
         }
         if self.lines.as_ref().is_some_and(|lines| lines.wanted.send(()).is_ok()) {
             self.waiting = Waiting::Yes;
+        }
+    }
+
+    /// Drops lines that were read for a question that nobody asks any more.
+    fn forget(&mut self) {
+        let Some(lines) = &mut self.lines else { return };
+        while lines.read.try_recv().is_ok() {
+            self.waiting = Waiting::No;
         }
     }
 

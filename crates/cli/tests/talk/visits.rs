@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::common::pty::{CTRL_C, CTRL_D, Pty};
 use crate::common::{CARDAN, Fifo, Scratch};
-use crate::scene::{Scene, demo};
+use crate::scene::{Scene, demo, form};
 
 /// A browser that writes down where it is sent.
 fn browser(scratch: &Scratch, seen: &Fifo) -> String {
@@ -99,4 +99,28 @@ fn eli_17_a_call_waits_for_the_visit_it_needs() {
     let scene = Scene::new("consented", &script).unwrap();
     writeln!(pipe, "it has").unwrap();
     scene.call_unseen(&["--accept-urls"]).exits(0).tells(&["https://example.com/login", "waiting until"]);
+}
+
+/// ELI-20: a line that was typed for a question that the server withdrew is no consent to what it asks next.
+#[test]
+fn eli_20_an_answer_to_a_withdrawn_question_is_no_consent() {
+    let scratch = Scratch::new("withdrawn-pipe");
+    let path = scratch.file("withdraw");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut pipe = File::options().read(true).write(true).open(&path).unwrap();
+    let visit = json!({ "method": "elicitation/create", "params": {
+        "mode": "url", "message": "Log in", "url": "https://example.com/login", "elicitationId": "v1" } });
+    let question = form("Your name?", &json!({ "name": { "type": "string" } }), &["name"]);
+    let script = json!({ "asks": [question, visit], "withdraw": path });
+    let Some(scene) = Scene::new("withdrawn", &script) else { return };
+    let mut seat = scene.call(&[]);
+    seat.sees("name: ");
+    writeln!(pipe, "withdraw").unwrap();
+    seat.sees("\r\n").types("y\r").sees("y\r\n");
+    writeln!(pipe, "go on").unwrap();
+    seat.sees("[c]ancel: ").types("n\r");
+    seat.end().exits(0);
+    let heard = scene.heard();
+    let answer = heard.iter().find(|message| message["id"] == "ask-1").unwrap();
+    assert_eq!(answer["result"]["action"], "decline", "{answer}");
 }
