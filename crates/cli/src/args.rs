@@ -76,7 +76,8 @@ Examples:
 
 Exit codes:
   0 ok, 1 usage, 3 not authorized, 4 unreachable, 5 tool error or not found, 6 not all servers up,
-  10 JSON-RPC error, 11 protocol violation, 12 timeout, 13 server exited, 14 input required, 130 interrupted";
+  7 not written, 10 JSON-RPC error, 11 protocol violation, 12 timeout, 13 server exited, 14 input required,
+  130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -218,7 +218,11 @@ impl Connection {
 
     /// Ends the session. Input that nobody gave is the reason for whatever came of it.
     pub(crate) async fn finish(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        let Self { client, person, interrupts, .. } = self;
+        let Self { client, person, interrupts, rehearsal, .. } = self;
+        let outcome = match rehearsal {
+            Some(_) => outcome,
+            None => outcome.map_err(Failure::behind_answer),
+        };
         // A call is also given up for want of an answer; only a person interrupts.
         let outcome = match interrupts.any() {
             true => outcome,

@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     NotFound,
     /// Of the configured servers some are not up.
     NotAllUp,
+    /// What there is to say could not be written where it should go; whatever was called for was done.
+    Unwritten,
     /// The server answered with a JSON-RPC error.
     Fault,
     /// The server broke the protocol.
@@ -39,7 +41,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// All of them.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Done,
         Self::Usage,
         Self::Auth,
@@ -47,6 +49,7 @@ impl Exit {
         Self::ToolFailed,
         Self::NotFound,
         Self::NotAllUp,
+        Self::Unwritten,
         Self::Fault,
         Self::Violation,
         Self::Timeout,
@@ -64,6 +67,7 @@ impl Exit {
             Self::Unreachable => 4,
             Self::ToolFailed | Self::NotFound => 5,
             Self::NotAllUp => 6,
+            Self::Unwritten => 7,
             Self::Fault => 10,
             Self::Violation => 11,
             Self::Timeout => 12,
@@ -83,6 +87,7 @@ impl Exit {
             Self::ToolFailed => "tool error",
             Self::NotFound => "not found",
             Self::NotAllUp => "not all up",
+            Self::Unwritten => "not written",
             Self::Fault => "JSON-RPC error",
             Self::Violation => "protocol violation",
             Self::Timeout => "timeout",
@@ -117,7 +122,7 @@ impl Exit {
             Self::Timeout => Class::TimeoutTotal,
             Self::Exited => Class::Exit,
             Self::Interrupted => Class::Cancelled,
-            Self::Done => Class::Internal,
+            Self::Unwritten | Self::Done => Class::Internal,
         }
     }
 }

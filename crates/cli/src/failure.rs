@@ -76,6 +76,17 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
+    /// What there is to say cannot be written where it should go.
+    pub(crate) fn unwritten(message: impl Into<String>) -> Self {
+        Self::new(Exit::Unwritten, message)
+    }
+
+    /// The server had answered by then, if it is about what it answered.
+    pub(crate) fn behind_answer(mut self) -> Self {
+        self.circumstances.answered |= self.exit == Exit::Unwritten;
+        self
+    }
+
     /// The command was only rehearsed, and all is said.
     pub(crate) fn rehearsed() -> Self {
         Self::new(Exit::Done, "")
@@ -115,7 +126,7 @@ impl Failure {
         };
         match self.exit {
             Exit::Done | Exit::Usage | Exit::Auth | Exit::ToolFailed | Exit::NotFound => {}
-            Exit::InputRequired | Exit::Interrupted | Exit::NotAllUp => {}
+            Exit::InputRequired | Exit::Interrupted | Exit::NotAllUp | Exit::Unwritten => {}
             Exit::Fault | Exit::Exited => known.stderr = stderr,
             Exit::Unreachable | Exit::Violation | Exit::Timeout => {
                 known.stderr = stderr;

@@ -45,7 +45,7 @@ pub(crate) fn write(text: &str) -> Result<Reader, Failure> {
     match written {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
-        Err(error) => Err(Failure::usage(format!("cannot write to stdout: {error}"))),
+        Err(error) => Err(Failure::unwritten(format!("cannot write to stdout: {error}"))),
     }
 }
 

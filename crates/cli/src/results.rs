@@ -38,7 +38,8 @@ enum Reading {
 const PAGE: usize = 80;
 
 impl Results {
-    pub(crate) fn new(form: Form, args: &ContentArgs) -> Self {
+    /// Fails where nothing could be saved, so it is made before anything is called for.
+    pub(crate) fn new(form: Form, args: &ContentArgs) -> Result<Self, Failure> {
         let (stdout, form) = (Surface::stdout(), if args.lines.jsonl { Form::Json } else { form });
         let reading = match (args.raw_text, args.markdown, stdout.is_terminal()) {
             (false, true, _) => Reading::Markdown,
@@ -46,8 +47,9 @@ impl Results {
             (false, false, true) => Reading::Guessed,
         };
         let place = args.output.as_deref().map(|path| Place::new(path, args.overwrite));
+        place.as_ref().map_or(Ok(()), Place::check)?;
         let hint = if place.is_none() { "; save it with --output" } else { "" };
-        Self { form, reading, images: args.images, place, hint, stdout }
+        Ok(Self { form, reading, images: args.images, place, hint, stdout })
     }
 
     /// For programs: what came, whatever shape it has.

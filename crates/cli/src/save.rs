@@ -116,6 +116,32 @@ impl Place {
         Self { path: path.to_owned(), existing }
     }
 
+    /// Looks whether something can be saved there, before anything is called for.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let wrong = |why: &str, next: &str| {
+            let message = format!("cannot save to {}: {why}", self.path.display());
+            Err(Failure::usage(message).next(next))
+        };
+        let there = fs::metadata(&self.path);
+        match (self.is_directory(), &there) {
+            (true, Ok(about)) if !about.is_dir() => {
+                wrong("it is no directory", "leave the / at its end away")
+            }
+            (true, _) => Ok(()),
+            // A link that leads nowhere is in the way, too.
+            (false, _) if self.existing == Existing::Kept && fs::symlink_metadata(&self.path).is_ok() => {
+                wrong("it exists", TAKEN)
+            }
+            (false, Ok(_)) => Ok(()),
+            (false, Err(_)) => match self.path.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+                    wrong("its directory does not exist", "make the directory first, or name another")
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
     /// A directory, or what is written like one.
     fn is_directory(&self) -> bool {
         self.path.is_dir() || self.path.to_string_lossy().ends_with('/')
@@ -147,6 +173,9 @@ impl Place {
     }
 }
 
+/// What to do where a file is in the way.
+const TAKEN: &str = "choose another name, or replace it with --overwrite";
+
 /// How many names are tried before a directory counts as full.
 const MAX_NAMES: usize = 1000;
 
@@ -158,7 +187,7 @@ pub(crate) fn save(media: &[Media<'_>], place: &Place) -> Result<(), Failure> {
     }
     if media.len() > 1 && !place.is_directory() {
         let message = format!("{} cannot be saved as one file, {}", media.len(), place.path.display());
-        return Err(Failure::usage(message).next("name a directory, with / at its end"));
+        return Err(Failure::unwritten(message).next("name a directory, with / at its end"));
     }
     for (at, media) in media.iter().enumerate() {
         let Ok(bytes) = &media.bytes else {
@@ -178,9 +207,9 @@ pub(crate) fn save(media: &[Media<'_>], place: &Place) -> Result<(), Failure> {
 }
 
 fn unwritten(place: &Place, error: &io::Error) -> Failure {
-    let failure = Failure::usage(format!("cannot save to {}: {error}", place.path.display()));
+    let failure = Failure::unwritten(format!("cannot save to {}: {error}", place.path.display()));
     failure.next(match error.kind() {
-        io::ErrorKind::AlreadyExists => "choose another name, or replace it with --overwrite",
+        io::ErrorKind::AlreadyExists => TAKEN,
         _ => "name a place that can be written to",
     })
 }

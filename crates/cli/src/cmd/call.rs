@@ -23,8 +23,9 @@ pub(crate) async fn run(args: CallArgs) -> Result<(), Failure> {
     let tool = first(&mut words, "the tool's name")?;
     let (tool, arguments) = Arguments::of_call(&tool, &words, args.as_deref())?;
     let check = if no_check { Check::No } else { Check::Yes };
+    let results = Results::new(options.form(), &content)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = call(&connection, &tool, arguments, check, &Results::new(options.form(), &content)).await;
+    let outcome = call(&connection, &tool, arguments, check, &results).await;
     connection.finish(outcome).await
 }
 

@@ -18,8 +18,9 @@ pub(crate) async fn run(args: PromptArgs) -> Result<(), Failure> {
     let (target, mut words) = Target::split(words, server)?;
     let name = first(&mut words, "the prompt's name")?;
     let arguments = Arguments::parse(&words, None)?;
+    let results = Results::new(options.form(), &content)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = prompt(&connection, name, arguments, &Results::new(options.form(), &content)).await;
+    let outcome = prompt(&connection, name, arguments, &results).await;
     connection.finish(outcome).await
 }
 

@@ -17,8 +17,9 @@ pub(crate) async fn run(args: ReadArgs) -> Result<(), Failure> {
     let (target, mut words) = Target::split(words, server)?;
     let uri = first(&mut words, "the resource's address")?;
     none_left(&words)?;
+    let results = Results::new(options.form(), &content)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = read(&connection, uri, &Results::new(options.form(), &content)).await;
+    let outcome = read(&connection, uri, &results).await;
     connection.finish(outcome).await
 }
 

@@ -91,18 +91,34 @@ fn one_thing_is_saved_as_a_file() {
     let file = scratch.file("mine");
     demo(&["call", "picture", "--output", &file]).exits(0).tells(&["saved ", "98 bytes"]);
     assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"));
-    let ran = demo(&["call", "sound", "--output", &file]).exits(1).tells(&["exists", "--overwrite"]);
-    assert!(ran.stdout.starts_with("[audio, audio/wav, 844 bytes"), "{ran:?}");
+    // What cannot be saved is not called for.
+    demo(&["call", "sound", "--output", &file]).exits(1).prints("").tells(&["exists", "--overwrite"]);
     assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"), "it is as it was");
     demo(&["call", "sound", "--output", &file, "--overwrite"]).exits(0);
     assert!(fs::read(&file).unwrap().starts_with(b"RIFF"));
-    demo(&["call", "echo", "message=x", "-o", &file]).exits(0).prints("x\n").tells(&["nothing to save"]);
-    demo(&["call", "picture", "-o", &scratch.file("no/such/file")]).exits(1).tells(&["cannot save"]);
+    let new = scratch.file("new");
+    demo(&["call", "echo", "message=x", "-o", &new]).exits(0).prints("x\n").tells(&["nothing to save"]);
+    for wrong in ["no/such/file", "mine/"] {
+        demo(&["call", "picture", "-o", &scratch.file(wrong)]).exits(1).prints("").tells(&["cannot save"]);
+    }
     if has_python() {
         neat(&["call", "media", "-o", &scratch.file("one")])
-            .exits(1)
+            .exits(7)
             .tells(&["3 cannot be saved as one file"]);
         assert!(!Path::new(&scratch.file("one")).exists());
+        let told = neat(&["call", "media", "-o", &scratch.file("one"), "--json"]).exits(7).stderr;
+        let told: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+        assert_eq!(told["error"]["delivery"], "sent", "the tool has run");
+    }
+    if Path::new("/dev/full").exists() {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let ran = std::process::Command::new(CARDAN)
+            .args(["call", "count", "--json", "--", CARDAN, "demo"])
+            .stdout(full)
+            .output()
+            .unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&ran.stderr).unwrap();
+        assert_eq!((ran.status.code(), &told["error"]["delivery"]), (Some(7), &"sent".into()), "{told}");
     }
 }
 
