@@ -157,7 +157,7 @@ impl Connection {
         loop {
             tokio::select! {
                 progress = call.progress() => match progress {
-                    Some(progress) => progress::told(&progress),
+                    Some(progress) => progress::told(&progress, self.watch.secrets()),
                     None => return call.await,
                 },
                 () = self.interrupts.first() => {

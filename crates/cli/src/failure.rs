@@ -141,8 +141,17 @@ impl Failure {
     /// Without secrets, whoever let them slip.
     pub(crate) fn hiding(mut self, secrets: &Redactor) -> Self {
         self.message = secrets.redact(&self.message).into_owned();
-        self.circumstances.stderr = secrets.redact(&self.circumstances.stderr).into_owned();
-        if let Some(data) = self.circumstances.fault.as_mut().and_then(|fault| fault.data.as_mut()) {
+        self.next = self.next.map(|next| secrets.redact(&next).into_owned());
+        let known = &mut self.circumstances;
+        known.stderr = secrets.redact(&known.stderr).into_owned();
+        known.server_exit = known.server_exit.take().map(|exit| secrets.redact(&exit).into());
+        for finding in &mut known.findings {
+            finding.detail = secrets.redact(&finding.detail).into();
+        }
+        if let Some(fault) = &mut known.fault {
+            fault.message = secrets.redact(&fault.message).into_owned().into();
+        }
+        if let Some(data) = known.fault.as_mut().and_then(|fault| fault.data.as_mut()) {
             let told = String::from_utf8_lossy(data).into_owned();
             if let Cow::Owned(text) = secrets.redact(&told) {
                 // What is no JSON any more is told as text.

@@ -8,12 +8,14 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::Progress;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::look::style::Style;
 use crate::look::text::{Line, beginning};
 use crate::look::{Surface, Tagging, tagging};
+use crate::talk::floor;
 
 static STATUS: Mutex<Status> =
     Mutex::new(Status { runs: None, drawn: false, held: 0, loudness: Loudness::Shown });
@@ -92,18 +94,21 @@ pub(crate) async fn during<T>(
     done
 }
 
-/// The call has come further.
-pub(crate) fn told(progress: &Progress) {
+/// The call has come further. What it says holds nothing of `secrets` when it is shown.
+pub(crate) fn told(progress: &Progress, secrets: &Redactor) {
     let mut status = lock();
     let Some(run) = &mut status.runs else { return };
     // Nobody reads more of it, and it is drawn often.
-    let message = progress.message.as_deref().map(|text| beginning(text, MAX_MESSAGE).0.to_owned());
+    let message = progress.message.as_deref().map(|text| secrets.redact(text));
+    let message = message.map(|text| beginning(&text, MAX_MESSAGE).0.to_owned());
     run.progress = Some(Progress { message, ..*progress });
     run.untold = true;
     if Surface::stderr().can_redraw() {
         return status.draw();
     }
-    status.line(Moment::Now);
+    let line = status.line(Moment::Now);
+    drop(status);
+    line.into_iter().for_each(floor::write);
 }
 
 /// Writes to stderr what is no progress. Nobody is left to hear that it is closed.
@@ -148,9 +153,11 @@ impl Drop for Showing {
     fn drop(&mut self) {
         let mut status = lock();
         status.clear();
-        // How far it came in the end is told in any case.
-        status.line(Moment::End);
+        // How far it came in the end is told in any case, if need be after the question that is being asked.
+        let line = status.line(Moment::End);
         status.runs = None;
+        drop(status);
+        line.into_iter().for_each(floor::write);
     }
 }
 
@@ -212,20 +219,19 @@ impl Status {
         }
     }
 
-    /// Tells how far it is, where lines are not drawn anew.
-    fn line(&mut self, moment: Moment) {
+    /// How far it is, where lines are not drawn anew. Nothing: it is not to be told now.
+    fn line(&mut self, moment: Moment) -> Option<String> {
         if Surface::stderr().can_redraw() || !self.is_shown() {
-            return;
+            return None;
         }
-        let Some(run) = self.runs.as_mut().filter(|run| run.untold) else { return };
-        if moment == Moment::Now && !run.lines.take(Instant::now()) {
-            return;
+        let run = self.runs.as_mut().filter(|run| run.untold)?;
+        // While someone is asked it grows old.
+        if moment == Moment::Now && (self.held > 0 || !run.lines.take(Instant::now())) {
+            return None;
         }
         run.untold = false;
-        if let Some(progress) = &run.progress {
-            let line = Line::from(progress_line(progress).as_str());
-            let _ = writeln!(io::stderr(), "{}", line.painted(Surface::stderr().paint()));
-        }
+        let line = Line::from(progress_line(run.progress.as_ref()?).as_str());
+        Some(format!("{}\n", line.painted(Surface::stderr().paint())))
     }
 }
 
@@ -323,6 +329,19 @@ mod tests {
             let line = shown(Some(odd), None, 40);
             assert!(crate::look::text::width(&line) <= 40 && !line.contains('\x1b'), "{line}");
         }
+    }
+
+    /// A line for each is told at once, but for the time that someone is asked: then it is one, at the end.
+    #[test]
+    fn lines_wait_while_someone_is_asked() {
+        let lines = Allowance { left: MAX_BURST, last: None };
+        let progress = Some(Progress { progress: 1.0, total: None, message: None });
+        let (what, since, deadline) = ("x", Instant::now(), None);
+        let run = Run { what, since, deadline, progress, drawn_at: None, lines, untold: true };
+        let mut status = Status { runs: Some(run), drawn: false, held: 1, loudness: Loudness::Shown };
+        assert_eq!(status.line(Moment::Now), None);
+        assert_eq!(status.line(Moment::End).as_deref(), Some("progress: 1\n"));
+        assert_eq!(status.line(Moment::End), None, "it was told");
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Watch {
     }
 
     fn found(&self, finding: &Finding) {
+        let finding = Finding { detail: self.secrets.redact(&finding.detail).into(), ..finding.clone() };
         if self.loudness == Loudness::Verbose {
             tell(&format!("finding: {finding}"));
         }
@@ -85,7 +86,7 @@ impl Watch {
         if findings.len() == MAX_FINDINGS {
             findings.remove(0);
         }
-        findings.push(finding.clone());
+        findings.push(finding);
     }
 
     pub(crate) fn findings(&self) -> Vec<Finding> {
