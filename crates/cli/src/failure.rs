@@ -22,6 +22,7 @@ use crate::output::{Form, json_line};
 use crate::progress::over;
 use crate::tagged;
 
+mod parcel;
 mod told;
 
 /// Why a command failed.
@@ -254,33 +255,6 @@ impl Failure {
 
     pub(crate) fn message(&self) -> &str {
         &self.message
-    }
-
-    /// All of it, for a process of ours that reports it as if it had happened there.
-    pub(crate) fn parcel(&self) -> Value {
-        let mut told = self.json()["error"].take();
-        told["stderr"] = json!(self.circumstances.stderr);
-        told["delivered"] = json!(self.circumstances.delivery.is_some());
-        told
-    }
-
-    /// What [`Failure::parcel`] made.
-    pub(crate) fn unpack(told: &Value) -> Option<Self> {
-        let text = |name: &str| told[name].as_str();
-        let exit = Exit::ALL.into_iter().find(|exit| told["exit"] == exit.code())?;
-        let class = Class::ALL.into_iter().find(|class| text("class") == Some(class.name()))?;
-        let delivery = [Delivery::NotSent, Delivery::Sent, Delivery::Unknown];
-        let delivery = delivery.into_iter().find(|delivery| text("delivery") == Some(delivery.name()));
-        let mut failure = Self::new(exit, text("message")?).at(class, text("stage").and_then(Step::parse));
-        failure.next = text("next").map(str::to_owned);
-        let known = &mut failure.circumstances;
-        match told["delivered"] == true {
-            true => known.delivery = delivery,
-            false => known.answered = delivery == Some(Delivery::Sent),
-        }
-        known.stderr = text("stderr").unwrap_or_default().to_owned();
-        known.server_exit = text("server_exit").map(Into::into);
-        Some(failure)
     }
 
     /// Tells it on stderr, and gives the exit code.
