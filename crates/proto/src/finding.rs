@@ -261,10 +261,11 @@ impl Findings {
 }
 
 /// Would a terminal or a viewer obey this character instead of showing it? Control characters, and those
-/// that turn the direction of writing.
+/// that turn the direction of writing or end a line.
 #[must_use]
 pub fn is_obeyed(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A short, printable excerpt of foreign bytes.
@@ -287,6 +288,17 @@ mod tests {
     fn rule_names_are_unique() {
         for (n, rule) in Rule::ALL.iter().enumerate() {
             assert!(Rule::ALL[n + 1..].iter().all(|other| other.id() != rule.id()), "{}", rule.id());
+        }
+    }
+
+    #[test]
+    fn what_turns_or_ends_a_line_is_obeyed() {
+        for c in "\u{1b}\u{7f}\u{9b}\u{61c}\u{200e}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\n".chars()
+        {
+            assert!(is_obeyed(c), "{c:?}");
+        }
+        for c in "a é\u{200d}\u{2027}\u{202f}\u{2065}\u{206a}ש".chars() {
+            assert!(!is_obeyed(c), "{c:?}");
         }
     }
 
