@@ -319,7 +319,8 @@ pub(crate) struct Options {
     /// Show every message that passes, with its time and direction
     #[arg(long)]
     pub(crate) trace: bool,
-    /// Print the message that would be sent instead of sending it; the session is opened, and schemas are looked up
+    /// Print the call that would be sent (the first of several) instead of sending it; the session is opened, and schemas are
+    /// looked up
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Show no progress

@@ -8,6 +8,7 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{LaneId, Outgoing};
 use cardan_runtime::link::Received;
 use cardan_runtime::tap::{Passage, Tap};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::args::Options;
@@ -24,7 +25,7 @@ struct Inner {
     secrets: Redactor,
     /// From now on nothing passes.
     holds: AtomicBool,
-    /// The first message that did not.
+    /// The first call that did not.
     held: OnceLock<String>,
     news: Notify,
 }
@@ -61,7 +62,7 @@ impl Trace {
         self.0.holds.store(true, Ordering::Release);
     }
 
-    /// The first message that was held back, once there is one.
+    /// The first call that was held back, once there is one.
     pub(crate) async fn held(&self) -> &str {
         loop {
             let news = self.0.news.notified();
@@ -84,6 +85,16 @@ impl Inner {
     }
 }
 
+/// Does it ask for an answer? Of several at once it is enough that one does.
+fn is_call(text: &str) -> bool {
+    let calls = |message: &Value| message.get("id").is_some() && message.get("method").is_some();
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Array(messages)) => messages.iter().any(calls),
+        Ok(message) => calls(&message),
+        Err(_) => false,
+    }
+}
+
 impl Tap for Inner {
     fn sends(&self, _lane: LaneId, message: &Outgoing) -> Passage {
         let holds = self.holds.load(Ordering::Acquire);
@@ -94,8 +105,11 @@ impl Tap for Inner {
         message.write(&mut bytes);
         let text = String::from_utf8_lossy(&bytes);
         if holds {
-            let _ = self.held.set(self.secrets.redact(&text).into_owned());
-            self.news.notify_waiters();
+            // What answers the server, or tells it something, is not what the command is for.
+            if is_call(&text) {
+                let _ = self.held.set(self.secrets.redact(&text).into_owned());
+                self.news.notify_waiters();
+            }
             return Passage::Closed;
         }
         self.tell("->", &text);
@@ -116,6 +130,26 @@ impl Tap for Inner {
             Received::Noticed { rule, detail } => self.tell("--", &format!("{rule:?}: {detail}")),
             Received::ReadClosed => self.tell("--", "the server sends nothing more"),
             Received::Ended(cause) => self.tell("--", &format!("ended: {cause}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replies and notes are not what a command is for.
+    #[test]
+    fn only_calls_are_shown() {
+        for (text, is_one) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"acme/x","params":{}}"#, true),
+            (r#"[{"method":"x"},{"id":1,"method":"y"}]"#, true),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"method":"x"}}"#, false),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#, false),
+            (r#"{"jsonrpc":"2.0","method":"acme/note"}"#, false),
+            ("no JSON", false),
+        ] {
+            assert_eq!(is_call(text), is_one, "{text}");
         }
     }
 }
