@@ -89,7 +89,7 @@ pub(crate) async fn settle<H: Host>(
     let until = Instant::now() + replicas.term() + OWNER_SLACK;
     let answer = || Answer::on(HeaderMap::new());
     if sharing.inner().is_here(id) {
-        sharing.reviewed().await;
+        sharing.confirm(id).await;
         if sharing.inner().is_here(id) {
             return None;
         }

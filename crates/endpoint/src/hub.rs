@@ -5,7 +5,7 @@
 //! does is a task started, to drive the session once. So an idle session costs memory and nothing else.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(crate) struct Hub<S: Service> {
     principal: Option<Arc<str>>,
     keep_alive: Duration,
     opened: Instant,
+    /// In which epoch of the replica's lease the session is known to be its own; where none is shared, nobody asks.
+    owned: AtomicU64,
 }
 
 struct Inner<S: Service> {
@@ -99,8 +101,19 @@ impl<S: Service> Hub<S> {
             principal,
             keep_alive: config.limits.keep_alive_interval,
             opened: now,
+            owned: AtomicU64::new(0),
         });
         (hub, peer)
+    }
+
+    /// Is the session known to be this replica's own in this epoch of its lease?
+    pub(crate) fn is_owned_in(&self, epoch: u64) -> bool {
+        self.owned.load(Ordering::SeqCst) == epoch
+    }
+
+    /// So it is. An answer that came late says nothing of a later epoch.
+    pub(crate) fn own(&self, epoch: u64) {
+        self.owned.fetch_max(epoch, Ordering::SeqCst);
     }
 
     /// Does the session belong to this principal?

@@ -22,7 +22,7 @@ use crate::lanes::{First, Form};
 use crate::pulse::Pulse;
 use crate::reply::Answer;
 use crate::sessions::SessionId;
-use crate::sharing::{Keep, NotKept, record};
+use crate::sharing::{Change, Keep, NotKept, record};
 
 /// Answers a legacy POST.
 pub(crate) fn post<H: Host>(
@@ -57,9 +57,11 @@ pub(crate) fn post<H: Host>(
             Err(_) => Missing::Unknown.answer(answer),
         });
     }
-    let changed = shared.sharing.as_ref().is_some_and(|sharing| sharing.changed(id, &decoded));
+    let change = shared.sharing.as_ref().and_then(|sharing| Some((sharing, Change::of(&decoded)?)));
     match hub.post(decoded, form(accepts)) {
-        Ok(posted) if changed => Posting::Keep(Keep::Changed(id), posted, answer, accepts),
+        Ok(posted) if change.is_some_and(|(sharing, change)| sharing.changed(id, change)) => {
+            Posting::Keep(Keep::Changed(id), posted, answer, accepts)
+        }
         Ok(posted) => Posting::Legacy(posted, answer, accepts),
         Err(NotTaken::Over) => Posting::Answered(Missing::Unknown.answer(answer)),
         Err(NotTaken::TooMany) => {
@@ -114,6 +116,7 @@ pub(crate) async fn kept<H: Host>(
     match sharing.keep(keep).await {
         Ok(()) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
         Err(NotKept::Away) => Answer::on(HeaderMap::new()).busy(StatusCode::SERVICE_UNAVAILABLE, UNSHARED),
+        Err(NotKept::TooLarge) => Answer::on(HeaderMap::new()).bad(StatusCode::PAYLOAD_TOO_LARGE, UNSHARABLE),
         Err(NotKept::Lost) => Missing::Unknown.answer(answer),
     }
 }
@@ -223,6 +226,7 @@ impl Missing {
 }
 
 const UNSHARED: &str = "sessions are shared with other replicas, and the store where this one is written down is away, try again later";
+const UNSHARABLE: &str = "sessions are shared with other replicas, and the params of initialize are too large to be written down, send fewer";
 const DOUBTFUL: &str = "sessions are shared with other replicas, and whose this one is cannot be told at the moment, try again later";
 
 type Found<S> = (SessionId, Arc<Hub<S>>);
@@ -238,7 +242,7 @@ fn find<H: Host>(
         SessionHeader::Named(text) => SessionId::parse(text).ok_or(Missing::Unknown)?,
     };
     let hub = shared.sessions.find(id).filter(|hub| hub.belongs_to(principal)).ok_or(Missing::Unknown)?;
-    if shared.sharing.as_ref().is_some_and(|sharing| !sharing.is_ours()) {
+    if shared.sharing.as_ref().is_some_and(|sharing| !sharing.is_ours(&hub)) {
         return Err(Missing::Doubtful);
     }
     legacy_version(headers, shared).map_err(Missing::Revision)?;

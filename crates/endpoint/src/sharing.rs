@@ -4,23 +4,23 @@
 //! or ends. While our lease is in doubt nothing of ours is served, and when it begins anew each session is looked up first.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, session, single_text};
-use cardan_proto::jsonrpc::envelope::{Call, Decoded, Envelope, Param};
-use cardan_proto::limits::replicas::{STORE_CALL, SUBSCRIPTIONS};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Param};
+use cardan_proto::limits::replicas::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS};
 use cardan_proto::method::Method;
-use cardan_replicas::{Errand, Hold, Pass, Record, Replicas, Still, Unkept};
+use cardan_proto::model::logging::LogLevel;
+use cardan_replicas::{Away, Errand, Hold, Pass, Record, Replicas, Still, Unkept};
 use cardan_runtime::service::Service;
 use http::HeaderMap;
 use http::request::Parts;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::hub::Hub;
 use crate::sessions::{SessionId, Sessions};
 
 /// What one endpoint shares with its replicas.
@@ -33,13 +33,9 @@ pub(crate) struct Inner<S: Service> {
     pub(crate) sessions: Arc<Sessions<S>>,
     /// What is ours by the store's word. Those that are not in the table have ended, and the store is yet to be told.
     held: Mutex<HashMap<SessionId, Held>>,
-    /// Up to which epoch of the lease all of these were looked up.
-    reviewed: AtomicU64,
     /// Whoever takes a session over does so alone. As many as there are shards of sessions.
     pub(crate) taking: [tokio::sync::Mutex<()>; 16],
     reviewer: OnceLock<AbortHandle>,
-    /// A review has ended.
-    news: Notify,
 }
 
 struct Held {
@@ -68,6 +64,8 @@ pub(crate) enum Keep {
 pub(crate) enum NotKept {
     /// The session could not be written down, so there is none.
     Away,
+    /// So much cannot be written down, so there is none.
+    TooLarge,
     /// It is another's by now.
     Lost,
 }
@@ -78,16 +76,13 @@ pub(crate) struct Forged;
 
 impl<S: Service> Sharing<S> {
     pub(crate) fn new(replicas: Replicas, place: &str, sessions: Arc<Sessions<S>>) -> Self {
-        let reviewed = AtomicU64::new(replicas.epoch());
         let inner = Arc::new(Inner {
             replicas,
             place: place.into(),
             sessions,
             held: Mutex::default(),
-            reviewed,
             taking: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             reviewer: OnceLock::new(),
-            news: Notify::new(),
         });
         let reviewer = tokio::spawn(review(Arc::downgrade(&inner))).abort_handle();
         inner.reviewer.get_or_init(|| reviewer);
@@ -106,10 +101,10 @@ impl<S: Service> Sharing<S> {
         self.0.replicas.admits(shown, errand).map(|pass| Some(Box::new(pass))).ok_or(Forged)
     }
 
-    /// May sessions of ours be served? Not while another may have taken them.
-    pub(crate) fn is_ours(&self) -> bool {
-        let Inner { replicas, reviewed, .. } = &*self.0;
-        replicas.holds() && reviewed.load(Ordering::SeqCst) == replicas.epoch()
+    /// May this session be served? Not while another may have taken it.
+    pub(crate) fn is_ours(&self, hub: &Hub<S>) -> bool {
+        let replicas = &self.0.replicas;
+        replicas.holds() && hub.is_owned_in(replicas.epoch())
     }
 
     /// The session that a legacy request names, unless it can be answered at once: it is here and ours, or has just ended.
@@ -121,44 +116,33 @@ impl<S: Service> Sharing<S> {
         if revision.is_some_and(|revision| revision.era() == Era::Modern) {
             return None;
         }
-        let (here, held) = (self.0.is_here(id), self.0.held().contains_key(&id));
-        match (here, held) {
-            (true, _) => (!self.is_ours()).then_some(id),
-            // It has ended, though the store may not know yet.
-            (false, true) => None,
-            (false, false) => Some(id),
+        match self.0.sessions.find(id) {
+            Some(hub) => (!self.is_ours(&hub)).then_some(id),
+            // What has ended, though the store may not know yet, needs no look.
+            None => (!self.0.held().contains_key(&id)).then_some(id),
         }
     }
 
-    /// Waits a moment for the sessions that are here to be looked up, where that is under way.
-    pub(crate) async fn reviewed(&self) {
-        let reviewing = async {
-            loop {
-                let more = self.0.news.notified();
-                if self.is_ours() || !self.0.replicas.holds() {
-                    return;
-                }
-                more.await;
-            }
-        };
-        // Whoever waited in vain is told that it is in doubt.
-        let _ = tokio::time::timeout(2 * STORE_CALL, reviewing).await;
+    /// Looks a session up that is here and not for sure ours, before all others that wait for that. Afterwards it is ours, or
+    /// not here any more, or it still cannot be told.
+    pub(crate) async fn confirm(&self, id: SessionId) {
+        let _alone = self.0.taking[id.shard(self.0.taking.len())].lock().await;
+        let doubtful = self.0.sessions.find(id).is_some_and(|hub| !self.is_ours(&hub));
+        if doubtful && self.0.replicas.holds() {
+            // Whoever asked in vain is told that it is in doubt.
+            let _ = self.0.write(id).await;
+        }
     }
 
-    /// Notes what a call of a session of ours changes about it, as far as another replica needs it. Was it anything?
-    pub(crate) fn changed(&self, id: SessionId, decoded: &Decoded) -> bool {
-        let Decoded::One(Ok(Envelope::Call(call)), _) = decoded else { return false };
-        if !matches!(
-            call.method,
-            Method::LoggingSetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
-        ) {
-            return false;
-        }
+    /// Notes what a call that was taken changes about a session of ours. Is there anything to write?
+    pub(crate) fn changed(&self, id: SessionId, change: Change) -> bool {
         let mut held = self.0.held();
         let Some(held) = held.get_mut(&id) else { return false };
-        apply(call, &mut held.record);
-        held.written = Written::No;
-        true
+        let changed = change.apply(&mut held.record);
+        if changed {
+            held.written = Written::No;
+        }
+        changed
     }
 
     /// Writes down what must be known elsewhere before a reply is sent.
@@ -166,12 +150,16 @@ impl<S: Service> Sharing<S> {
         let id = match keep {
             Keep::New(id, record) => {
                 let opened = self.0.replicas.open(&self.0.place, &id.text(), &record).await;
-                let Ok(hold) = opened else {
-                    self.0.lose(id, "the session could not be shared");
-                    return Err(NotKept::Away);
+                return match opened {
+                    Ok(hold) => {
+                        self.hold(id, hold, *record);
+                        Ok(())
+                    }
+                    Err(unkept) => {
+                        self.0.lose(id, "the session could not be shared");
+                        Err(if unkept == Unkept::TooLarge { NotKept::TooLarge } else { NotKept::Away })
+                    }
                 };
-                self.hold(id, hold, *record);
-                return Ok(());
             }
             Keep::Changed(id) => id,
         };
@@ -182,8 +170,11 @@ impl<S: Service> Sharing<S> {
         }
     }
 
-    /// From here on a session is ours.
+    /// From here on a session is ours, in the epoch in which it was written down: if that is over, it is looked up again.
     pub(crate) fn hold(&self, id: SessionId, hold: Hold, record: Record) {
+        if let Some(hub) = self.0.sessions.find(id) {
+            hub.own(hold.epoch());
+        }
         self.0.held().insert(id, Held { hold, record, written: Written::Yes });
     }
 
@@ -210,25 +201,38 @@ impl<S: Service> Inner<S> {
     }
 
     /// Writes down what has become of a session, or that it lives on.
-    async fn write(&self, id: SessionId) -> Result<Still, Unkept> {
+    async fn write(&self, id: SessionId) -> Result<Still, Away> {
+        let epoch = self.replicas.epoch();
         let Some((hold, record)) = self.held().get_mut(&id).map(|held| {
             let written = std::mem::replace(&mut held.written, Written::Yes);
-            (held.hold.clone(), (written == Written::No).then(|| held.record.clone()))
+            (held.hold.next(), (written == Written::No).then(|| held.record.clone()))
         }) else {
             return Ok(Still::Ours);
         };
-        let still = self.replicas.write(&hold, record.as_ref()).await;
-        match &still {
-            Ok(Still::Ours) => {}
-            Ok(Still::Lost) => self.lose(id, "another replica has the session"),
-            Err(_) if record.is_some() => {
-                if let Some(held) = self.held().get_mut(&id) {
+        let still = match self.replicas.write(&hold, record.as_ref()).await {
+            // That change is not shared. The session is, and is not to be forgotten for it.
+            Err(Unkept::TooLarge) => self.replicas.write(&hold, None).await,
+            told => told,
+        };
+        match still {
+            Ok(Still::Ours) => {
+                if let Some(hub) = self.sessions.find(id) {
+                    hub.own(epoch);
+                }
+                Ok(Still::Ours)
+            }
+            Ok(Still::Lost) => {
+                self.lose(id, "another replica has the session");
+                Ok(Still::Lost)
+            }
+            Err(Unkept::TooLarge) => Ok(Still::Ours),
+            Err(Unkept::Away(away)) => {
+                if let Some(held) = self.held().get_mut(&id).filter(|_| record.is_some()) {
                     held.written = Written::No;
                 }
+                Err(away)
             }
-            Err(_) => {}
         }
-        still
     }
 
     /// A session is not ours any more: its streams end, and nothing is said of it to the store.
@@ -248,7 +252,7 @@ impl<S: Service> Inner<S> {
     }
 
     /// Looks after what is ours: `every` is whether those that nothing happened to are told of as well.
-    async fn tend(&self, every: Every) -> Result<(), Unkept> {
+    async fn tend(&self, every: Every) -> Result<(), Away> {
         let ids: Vec<(SessionId, Written)> =
             self.held().iter().map(|(id, held)| (*id, held.written)).collect();
         for (id, written) in ids {
@@ -282,6 +286,8 @@ async fn review<S: Service>(inner: Weak<Inner<S>>) {
     let mut standing = strong.replicas.standing();
     let (pause, life) = (strong.replicas.term() / 3, strong.replicas.life() / 4);
     let mut renewed = tokio::time::Instant::now();
+    // Up to which epoch of the lease all that is ours was looked up.
+    let mut reviewed = strong.replicas.epoch();
     drop(strong);
     loop {
         // Nothing changes for long, or the replica is gone: then so are we.
@@ -296,12 +302,11 @@ async fn review<S: Service>(inner: Weak<Inner<S>>) {
             inner.hang_up();
             continue;
         }
-        let anew = inner.reviewed.load(Ordering::SeqCst) != now.epoch;
+        let anew = reviewed != now.epoch;
         let every = if anew || renewed.elapsed() >= life { Every::One } else { Every::Changed };
         if inner.tend(every).await.is_ok() && every == Every::One {
             renewed = tokio::time::Instant::now();
-            inner.reviewed.store(now.epoch, Ordering::SeqCst);
-            inner.news.notify_waiters();
+            reviewed = now.epoch;
         }
     }
 }
@@ -326,25 +331,69 @@ pub(crate) fn record(decoded: &Decoded, principal: Option<&Arc<str>>) -> Option<
     }))
 }
 
-fn apply(call: &Call, record: &mut Record) {
-    let uri = || call.params.text(Param::Uri);
-    match call.method {
-        Method::LoggingSetLevel => record.level = call.params.raw().and_then(raw),
-        Method::ResourcesSubscribe => {
-            if let Some(uri) = uri().filter(|uri| !record.subscriptions.iter().any(|known| known == uri))
-                && record.subscriptions.len() < SUBSCRIPTIONS
-            {
-                record.subscriptions.push(uri.into_owned());
-            }
+/// What a call changes about a session, as far as another replica needs it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Level(LogLevel),
+    Subscribed(String),
+    Unsubscribed(String),
+}
+
+impl Change {
+    /// Nothing: the call changes nothing, or what it says means nothing.
+    pub(crate) fn of(decoded: &Decoded) -> Option<Self> {
+        let Decoded::One(Ok(Envelope::Call(call)), _) = decoded else { return None };
+        let uri = || call.params.text(Param::Uri).map(std::borrow::Cow::into_owned);
+        match call.method {
+            Method::LoggingSetLevel => level(call.params.raw()?).map(Self::Level),
+            Method::ResourcesSubscribe => uri().map(Self::Subscribed),
+            Method::ResourcesUnsubscribe => uri().map(Self::Unsubscribed),
+            _ => None,
         }
-        _ => {
-            if let Some(uri) = uri() {
-                record.subscriptions.retain(|known| *known != uri);
+    }
+
+    /// Is the record another one now?
+    fn apply(self, record: &mut Record) -> bool {
+        let subscriptions = &mut record.subscriptions;
+        match self {
+            Self::Level(level) => {
+                let params = serde_json::json!({ "level": level.name() }).to_string();
+                record.level = RawValue::from_string(params).ok();
+                true
+            }
+            Self::Subscribed(uri) => {
+                let room = subscriptions.len() < SUBSCRIPTIONS
+                    && spelled(&uri) + subscriptions.iter().map(|uri| spelled(uri)).sum::<usize>()
+                        <= SUBSCRIPTION_BYTES;
+                let new = room && !subscriptions.contains(&uri);
+                if new {
+                    subscriptions.push(uri);
+                }
+                new
+            }
+            Self::Unsubscribed(uri) => {
+                let before = subscriptions.len();
+                subscriptions.retain(|known| *known != uri);
+                subscriptions.len() < before
             }
         }
     }
 }
 
+fn level(params: &Bytes) -> Option<LogLevel> {
+    let members: HashMap<String, Box<RawValue>> = serde_json::from_slice(params).ok()?;
+    serde_json::from_str(members.get("level")?.get()).ok()
+}
+
+/// How many bytes a text is in a record, at most: what needs an escape has six.
+fn spelled(text: &str) -> usize {
+    let escaped = text.bytes().filter(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\'));
+    text.len() + 5 * escaped.count() + 3
+}
+
 fn raw(bytes: &Bytes) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(bytes.to_vec()).ok()?).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use cardan_proto::limits::replicas::BEAT_RETRY;
+use cardan_proto::limits::replicas::{BEAT_RETRY, RECORD_BYTES, RECORD_GROWTH};
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
 use tokio::sync::watch;
@@ -85,6 +85,23 @@ pub struct Standing {
 pub struct Hold {
     name: String,
     fence: u64,
+    turn: u64,
+    epoch: u64,
+}
+
+impl Hold {
+    /// For the next write: one that is older and arrives later changes nothing.
+    #[must_use]
+    pub fn next(&mut self) -> Self {
+        self.turn += 1;
+        self.clone()
+    }
+
+    /// The epoch of the lease in which it was made.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
 }
 
 /// Is a session still ours?
@@ -213,9 +230,12 @@ impl Replicas {
     /// Writes down a new session, which is ours from here on.
     pub async fn open(&self, place: &str, id: &str, record: &Record) -> Result<Hold, Unkept> {
         let inner = &self.0;
-        inner.held()?;
-        let hold = Hold { name: inner.keys.name(place, id), fence: 1 };
+        let epoch = inner.held()?;
+        let hold = Hold { name: inner.keys.name(place, id), fence: 1, turn: 0, epoch };
         let sealed = inner.sealed(&hold, record)?;
+        if sealed.len() > RECORD_BYTES - RECORD_GROWTH {
+            return Err(Unkept::TooLarge);
+        }
         let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
         let life = inner.life.as_millis().to_string();
         let args = [inner.tag.as_bytes(), b"1", &sealed, life.as_bytes()];
@@ -264,9 +284,9 @@ impl Replicas {
     /// Takes a session over that was found so; nothing: somebody else was faster, or its owner is back.
     pub async fn take(&self, found: &Found) -> Result<Option<(Hold, Record)>, Unkept> {
         let inner = &self.0;
-        inner.held()?;
+        let epoch = inner.held()?;
         let (Step::Take(fence), Some((seen, record))) = (found.step, &found.kept) else { return Ok(None) };
-        let hold = Hold { name: found.name.clone(), fence };
+        let hold = Hold { name: found.name.clone(), fence, turn: 0, epoch };
         let sealed = inner.sealed(&hold, record)?;
         let (session, lease) = (inner.session_key(&hold.name), inner.lease_key());
         let (leases, number) = (inner.prefix_of_leases(), fence.to_string());
@@ -289,7 +309,8 @@ impl Replicas {
         let sealed = record.map(|record| inner.sealed(hold, record)).transpose()?.unwrap_or_default();
         let (session, fence) = (inner.session_key(&hold.name), hold.fence.to_string());
         let life = inner.life.as_millis().to_string();
-        let args = [inner.tag.as_bytes(), fence.as_bytes(), &sealed, life.as_bytes()];
+        let turn = hold.turn.to_string();
+        let args = [inner.tag.as_bytes(), fence.as_bytes(), &sealed, life.as_bytes(), turn.as_bytes()];
         let said = inner.store.run(script::WRITE, &[session.as_bytes()], &args).await?;
         Ok(inner.still(&said))
     }
@@ -390,9 +411,12 @@ impl Inner {
         u128::from(self.until.load(Ordering::SeqCst)) > self.begun.elapsed().as_millis()
     }
 
-    fn held(&self) -> Result<(), Away> {
+    /// In which epoch the lease is held.
+    fn held(&self) -> Result<u64, Away> {
+        // The epoch first: if another begins in between, what is made now is looked up in that one.
+        let epoch = self.epoch.load(Ordering::SeqCst);
         if self.holds() {
-            return Ok(());
+            return Ok(epoch);
         }
         Err(self.store.trouble().unwrap_or_else(|| Away(NO_LEASE.into())))
     }

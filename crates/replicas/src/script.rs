@@ -1,8 +1,8 @@
 //! What is done in the store, each in one step that nobody comes between.
 //!
 //! A lease is a key that expires: `PREFIX:replica:TAG`, with the mark of the last beat. A session is a hash that expires:
-//! `PREFIX:session:NAME`, with `owner` (a tag), `fence`, and `record` (sealed; it repeats both, so that they cannot be
-//! changed alone).
+//! `PREFIX:session:NAME`, with `owner` (a tag), `fence`, `turn` (of its owner's writes) and `record` (sealed; it repeats
+//! the first two, so that they cannot be changed alone).
 
 /// Renews a lease; gives the mark that was there. KEYS: lease. ARGV: mark, term in ms.
 pub(crate) const BEAT: &str = "\
@@ -17,7 +17,7 @@ pub(crate) const RELEASE: &str = "return redis.call('DEL', KEYS[1])";
 pub(crate) const OPEN: &str = "\
 if redis.call('EXISTS', KEYS[2]) == 0 then return -1 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'fence', ARGV[2], 'record', ARGV[3])
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'fence', ARGV[2], 'record', ARGV[3], 'turn', '0')
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1";
 
@@ -35,16 +35,18 @@ if redis.call('EXISTS', KEYS[2]) == 0 then return -1 end
 local said = redis.call('HMGET', KEYS[1], 'owner', 'record')
 if said[2] ~= ARGV[2] then return 0 end
 if said[1] ~= ARGV[3] and redis.call('EXISTS', ARGV[1] .. said[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'owner', ARGV[3], 'fence', ARGV[4], 'record', ARGV[5])
+redis.call('HSET', KEYS[1], 'owner', ARGV[3], 'fence', ARGV[4], 'record', ARGV[5], 'turn', '0')
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 return 1";
 
-/// Writes a session's record, or an empty one: that it lives on. KEYS: session. ARGV: owner, fence, record, life in ms.
-/// 1: done; 0: it is not that owner's any more.
+/// Writes a session's record, or an empty one: that it lives on. KEYS: session. ARGV: owner, fence, record, life in ms, turn.
+/// What is older than what is there came late, and is not written. 1: done; 0: it is not that owner's any more.
 pub(crate) const WRITE: &str = "\
-local said = redis.call('HMGET', KEYS[1], 'owner', 'fence')
+local said = redis.call('HMGET', KEYS[1], 'owner', 'fence', 'turn')
 if said[1] ~= ARGV[1] or said[2] ~= ARGV[2] then return 0 end
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'record', ARGV[3]) end
+if ARGV[3] ~= '' and tonumber(ARGV[5]) > (tonumber(said[3] or '0') or 0) then
+  redis.call('HSET', KEYS[1], 'record', ARGV[3], 'turn', ARGV[5])
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1";
 

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use crate::way::Way;
-use crate::wire::{Session, is_echo, send};
+use crate::wire::{Session, ask, is_echo, send};
 use crate::world::{BRIEF, Redis, WHOLE, World, until};
 
 /// F22: the sessions of a replica that is killed go on at the others, as the clients had made them.
@@ -33,6 +33,34 @@ fn f22_sessions_of_the_dead_go_on_elsewhere() {
     world.replicas[0] = other;
     assert_eq!(session.delete(world.at(0)), 204);
     assert_eq!(session.echo(world.at(1), 7, "x").unwrap().status, 404);
+}
+
+/// F21, F22: what is too large to be written down is not, and neither its session nor any other is forgotten for it.
+#[test]
+fn f22_what_is_too_large_is_not_shared() {
+    let Some(mut world) = World::start("large", BRIEF, "") else { return };
+    let sessions: Vec<_> = (0..4).map(|_| Session::open(world.at(0), None).unwrap()).collect();
+    let large = "x".repeat(600 << 10);
+    for (method, params) in [
+        ("logging/setLevel", json!({ "level": "warning", "more": large })),
+        ("resources/subscribe", json!({ "uri": format!("demo://{large}") })),
+    ] {
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        assert_eq!(sessions[0].post(world.at(0), &call).unwrap().status, 200);
+    }
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "experimental": { "x": { "y": large } } },
+        "clientInfo": { "name": "large", "version": "1" },
+    });
+    let call = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let refused = ask(world.at(0), "POST", &[], &call.to_string()).unwrap();
+    assert!(refused.status == 413 && !refused.head.contains("retry-after"), "{refused:?}");
+    world.replicas[0].child.kill().unwrap();
+    world.replicas[0].child.wait().unwrap();
+    for session in &sessions {
+        session.echoes(world.at(1), 2, "on");
+    }
 }
 
 /// F22: a replica that is asked to stop gives its sessions up at once.

@@ -30,6 +30,12 @@ pub const RECORD_BYTES: usize = 256 << 10;
 /// Resources whose changes a session wants to hear of, as far as they are written down.
 pub const SUBSCRIPTIONS: usize = 1024;
 
+/// Their addresses together. One more is not written down, and is to be asked for again when the session changes hands.
+pub const SUBSCRIPTION_BYTES: usize = 64 << 10;
+
+/// What a record may grow by after its session has begun: the subscriptions, a log level, another address.
+pub const RECORD_GROWTH: usize = SUBSCRIPTION_BYTES + (8 << 10);
+
 /// How long the word of a replica that forwards is good. Clocks of replicas may differ by as much.
 pub const PASS_AGE: Duration = Duration::from_secs(60);
 
