@@ -4,6 +4,7 @@
 //! cannot be told from others, may try a task by its name.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -238,7 +239,9 @@ impl Ledger {
     ) -> (Vec<(u64, Arc<Entry>)>, Option<u64>) {
         let mut inner = lock(&self.inner);
         self.expire(&mut inner);
-        let mut own = inner.entries.range(after + 1..).filter(|(_, entry)| entry.owner.lists(owner));
+        // A cursor is whatever a client sends.
+        let rest = inner.entries.range((Bound::Excluded(after), Bound::Unbounded));
+        let mut own = rest.filter(|(_, entry)| entry.owner.lists(owner));
         let page: Vec<_> =
             own.by_ref().take(size).map(|(place, entry)| (*place, Arc::clone(entry))).collect();
         let next = page.last().map(|(place, _)| *place).filter(|_| own.next().is_some());
@@ -336,6 +339,7 @@ mod tests {
         assert_eq!((ids(page), next), (vec!["a2".to_owned()], None));
         assert_eq!(ids(ledger.page(&Owner { principal: None, session: 1 }, 0, 9).0), ["s0", "s2"]);
         assert!(ledger.page(&named("bob"), 0, 9).0.is_empty());
+        assert!(ledger.page(&named("ada"), u64::MAX, 9).0.is_empty(), "nothing is behind the last place");
     }
 
     /// TSKD-21: so many for each, so many in all, and not for ever.
