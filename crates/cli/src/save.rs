@@ -122,7 +122,8 @@ impl Place {
             let message = format!("cannot save to {}: {why}", self.path.display());
             Err(Failure::usage(message).next(next))
         };
-        let there = fs::metadata(&self.path);
+        // With a / at its end a file would not be found.
+        let there = fs::metadata(self.path.components().as_path());
         match (self.is_directory(), &there) {
             (true, Ok(about)) if !about.is_dir() => {
                 wrong("it is no directory", "leave the / at its end away")
