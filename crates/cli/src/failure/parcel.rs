@@ -6,7 +6,6 @@ use cardan_client::{Class, Step};
 use cardan_proto::finding::{Finding, Rule};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::event::Delivery;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{Circumstances, Failure};
@@ -87,7 +86,8 @@ fn unpack_finding(told: &Value) -> Option<Finding> {
     Some(Finding {
         frame: told["frame"].as_u64()?,
         rule: *rule,
-        call: Option::deserialize(&told["call"]).ok()?,
+        // An id is read as it is spelled.
+        call: serde_json::from_str(&told["call"].to_string()).ok()?,
         detail: told["detail"].as_str()?.into(),
     })
 }
