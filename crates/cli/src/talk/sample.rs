@@ -1,19 +1,21 @@
 //! A server asks our model: a person answers for it, or a command does.
 
+use std::io;
 use std::process::Stdio;
 
 use cardan_proto::model::Content;
 use cardan_proto::model::content::Role;
 use cardan_proto::model::sampling::{Blocks, CreateMessageParams, CreateMessageResult};
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
 
 use super::console::{Reply, Talk};
 use crate::output::tell;
 use crate::results::quoted;
 
 /// More than any model answers; a command that runs wild is stopped here.
-const MAX_ANSWER_BYTES: usize = 16 << 20;
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// What a person says in place of a model. Nothing: they would not.
 pub(crate) async fn by_person(
@@ -79,27 +81,64 @@ pub(crate) async fn by_command(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
-    let stdin = child.stdin.take();
+    // Dropped before the child is, so that its number is still its own.
+    let group = Group::of(&child);
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let feed = async move {
         // Whoever does not want to read it need not.
         if let Some(mut stdin) = stdin {
             let _ = stdin.write_all(&ask).await;
         }
+        Ok::<_, io::Error>(())
     };
-    let ((), output) = tokio::join!(feed, child.wait_with_output());
-    let output = output.map_err(|error| failed(format!("was lost: {error}")))?;
-    if !output.status.success() {
-        return Err(failed(format!("failed ({})", output.status)));
+    let hear = async {
+        let mut said = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(MAX_ANSWER_BYTES + 1).read_to_end(&mut said).await?;
+        }
+        match said.len() as u64 > MAX_ANSWER_BYTES {
+            true => Err(io::Error::other("it answers with more than fits")),
+            false => Ok(said),
+        }
+    };
+    let outcome = async {
+        let ((), said) = tokio::try_join!(feed, hear)?;
+        Ok::<_, io::Error>((said, child.wait().await?))
+    };
+    let (said, status) = outcome.await.map_err(|error| failed(format!("was given up: {error}")))?;
+    group.disband();
+    if !status.success() {
+        return Err(failed(format!("failed ({status})")));
     }
-    if output.stdout.len() > MAX_ANSWER_BYTES {
-        return Err(failed("answered with more than fits".to_owned()));
-    }
-    let text =
-        String::from_utf8(output.stdout).map_err(|_| failed("answered with what is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(said).map_err(|_| failed("answered with what is not UTF-8".to_owned()))?;
     read(&text).map_err(failed)
+}
+
+/// Everything that a command has started, which ends with it when nobody waits any more.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)))
+    }
+
+    /// It has ended by itself, and its number may be another's.
+    fn disband(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // Who is gone already need not be ended.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
 }
 
 /// A result where it is one, else text.

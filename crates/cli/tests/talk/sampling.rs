@@ -110,7 +110,8 @@ fn cli_16_the_command_may_be_configured() {
 fn cli_13_an_interrupted_call_ends_the_command_that_answers() {
     let scratch = Scratch::new("endless-model");
     let mark = Fifo::new(&scratch, "pid");
-    let command = format!("echo $$ > {}; exec sleep 600", mark.path);
+    // What it has started itself ends, too.
+    let command = format!("sleep 600 & echo $! > {}; wait", mark.path);
     let child = start(&["call", "sample", "prompt=x", "--sampling-command", &command, "--", CARDAN, "demo"]);
     let pid = mark.line();
     signal(&child, "INT");
@@ -120,4 +121,12 @@ fn cli_13_an_interrupted_call_ends_the_command_that_answers() {
     while lives() {
         assert!(start.elapsed() < Duration::from_secs(10), "{pid} was left behind");
     }
+}
+
+/// CLI-16: a command that answers without end is stopped, and its call with it.
+#[test]
+fn cli_16_an_endless_answer_is_given_up() {
+    unseen(&["call", "sample", "prompt=x", "--sampling-command", "yes"])
+        .exits(14)
+        .tells(&["the sampling command was given up: it answers with more than fits"]);
 }
