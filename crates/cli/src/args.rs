@@ -29,6 +29,7 @@ use crate::cmd::servers::args::ServersArgs;
 use crate::look::Tagging;
 use crate::look::args::{ContentArgs, LookArgs, asked};
 use crate::output::Form;
+use crate::warm::Wish;
 
 /// Speaks the Model Context Protocol with any server, of any revision.
 #[derive(Debug, Parser)]
@@ -367,6 +368,7 @@ impl Options {
 
     /// For commands that have to do with the server itself.
     pub(crate) fn direct(mut self) -> Self {
+        Wish::of(&self, None).cold("this command has to do with the server itself");
         (self.daemon, self.no_daemon) = (false, true);
         self
     }

@@ -30,7 +30,7 @@ use crate::output::{print_json, tell};
 use crate::progress::{self, during};
 use crate::target::Target;
 use crate::trace::Trace;
-use crate::warm::Warm;
+use crate::warm::{Warm, Wish};
 use crate::watch::{Loudness, Watch};
 
 /// A session, and everything that is told about it.
@@ -351,6 +351,9 @@ async fn reach(
     limits: &Limits,
     options: &Options,
 ) -> Result<(Client, Option<Warm>), Failure> {
+    if !matches!(door, Door::Named(_)) {
+        Wish::of(options, None).cold("only configured servers are kept");
+    }
     let client = match door {
         Door::Named(named) => {
             if let Some((client, warm)) = Warm::open(&named, connector, limits, options).await? {

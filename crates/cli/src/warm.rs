@@ -53,7 +53,7 @@ impl Wish {
     }
 
     /// Tells whoever asked for the daemon why it is not used.
-    fn cold(self, why: &str) {
+    pub(crate) fn cold(self, why: &str) {
         if self == Self::Said {
             tell(&format!("not through the daemon: {why}"));
         }
@@ -173,6 +173,8 @@ fn aside(options: &Options) -> Option<&'static str> {
             Some("--strict and --lenient are about the session with the server")
         }
         () if options.verbose => Some("--verbose shows what the server's own process says"),
+        () if options.trace => Some("--trace shows what passes between us and the server"),
+        () if options.dry_run => Some("--dry-run shows what the server itself would get"),
         () => None,
     }
 }

@@ -225,6 +225,14 @@ fn the_daemon_can_be_usual() {
     // What concerns the session with the server itself is done without it, and it is told.
     let direct = world.run(&["call", "demo", "count", "--daemon", "--era", "modern"]).exits(0);
     direct.prints(&cold).tells(&["not through the daemon: --era"]);
+    for how in ["--trace", "--dry-run"] {
+        let told = world.run(&["call", "demo", "count", "--daemon", how]).exits(0);
+        told.tells(&[&format!("not through the daemon: {how}")]);
+    }
+    let raw = world.run(&["raw", "demo", "tools/list", "--daemon"]).exits(0);
+    raw.tells(&["not through the daemon: this command"]);
+    let given = world.run(&["call", "count", "--daemon", "--", CARDAN, "demo"]).exits(0);
+    given.prints(&cold).tells(&["not through the daemon: only configured servers"]);
 }
 
 /// CLI-13: Ctrl-C reaches the server as a cancel, and the daemon lives on.
