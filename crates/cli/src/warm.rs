@@ -1,6 +1,7 @@
 //! Whether a command goes through the daemon, and what it has there: a session with a server that runs already.
 
 use std::io;
+use std::time::Duration;
 
 use cardan_client::{CallError, Client, Connector};
 use cardan_config::Search;
@@ -9,7 +10,7 @@ use cardan_proto::era::{Era, Revision, Revisions};
 use cardan_proto::finding::Strictness;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::Cause;
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Stage};
 use cardan_transport::socket::SocketLink;
 use serde_json::Value;
 use tokio::net::UnixStream;
@@ -19,7 +20,7 @@ use crate::args::Options;
 use crate::cmd::config::variable;
 use crate::daemon::dial::{ask, ask_running};
 use crate::daemon::place::Place;
-use crate::daemon::talk::{Known, Say, Want};
+use crate::daemon::talk::{Known, PROMPT, Say, Want};
 use crate::failure::Failure;
 use crate::named::Named;
 use crate::output::tell;
@@ -67,6 +68,8 @@ pub(crate) struct Warm {
     known: Known,
     /// By what failures are known that the daemon tells.
     token: String,
+    /// How long any one call may take.
+    deadline: Option<(Deadline, Duration)>,
 }
 
 impl Warm {
@@ -106,7 +109,9 @@ impl Warm {
     ) -> Result<(Client, Self), Option<String>> {
         let place = Place::of(named.search()).map_err(|failure| Some(failure.message().to_owned()))?;
         let known = named.known();
-        let asked = ask(&Want::Serve(known.clone()), &place, named.search()).await;
+        // Whoever has little time has some left for the other way of knowing.
+        let patience = PROMPT.min(limits.open_timeout * 3 / 4);
+        let asked = ask(&Want::Serve(known.clone()), &place, named.search(), patience).await;
         let (stream, said) = asked.map_err(|error| Some(unreached(&error)))?;
         let (revision, token) = match said {
             Say::Ready { revision, token } => (revision, token),
@@ -114,13 +119,25 @@ impl Warm {
             _ => return Err(Some("it does not answer what was asked".to_owned())),
         };
         let client = session(stream, &revision, connector.clone(), limits).await.map_err(Some)?;
-        Ok((client, Self { place, search: named.search().clone(), known, token }))
+        let bounds =
+            [(Deadline::Idle, limits.call_idle_timeout), (Deadline::Total, limits.call_total_timeout)];
+        let deadline =
+            bounds.into_iter().filter(|(_, after)| !after.is_zero()).min_by_key(|(_, after)| *after);
+        Ok((client, Self { place, search: named.search().clone(), known, token, deadline }))
     }
 
     /// Asks the server itself whether it lives: the session ends at the daemon.
     pub(crate) async fn ping(&self) -> Result<(), Failure> {
+        let Some((deadline, after)) = self.deadline else { return self.pinged().await };
+        let (delivery, stage) = (Delivery::Sent, Stage::Sent);
+        let late = || Failure::from(CallError::TimedOut { deadline, after, delivery, stage, seen_bytes: 0 });
+        timeout(after, self.pinged()).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn pinged(&self) -> Result<(), Failure> {
         let lost = |error: io::Error| Failure::of_cause(Cause::Io(unreached(&error).into()));
-        match ask(&Want::Ping(self.known.clone()), &self.place, &self.search).await.map_err(lost)?.1 {
+        let want = Want::Ping(self.known.clone());
+        match ask(&want, &self.place, &self.search, PROMPT).await.map_err(lost)?.1 {
             Say::Alive => Ok(()),
             Say::Failed { failure } => {
                 let told = Failure::unpack(&failure);

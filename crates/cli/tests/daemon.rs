@@ -302,13 +302,64 @@ fn a_dead_daemon_is_replaced() {
 #[test]
 fn a_daemon_holds_nothing_of_who_started_it() {
     let world = World::new("holds", &demo("demo", "modern"));
-    let script = "exec 9>held; flock 9; \"$0\" call demo count --daemon";
-    let mut command = Command::new("sh");
+    // Shells take such numbers for themselves: `exec {fd}>held`.
+    let script = "exec 9>held 11>high; flock 9; flock 11; \"$0\" call demo count --daemon";
+    let mut command = Command::new("bash");
     world.dress(&mut command).args(["-c", script, CARDAN]);
     finish(start(command)).exits(0);
     world.pid();
-    let free = Command::new("flock").args(["--nonblock", &world.0.file("held"), "true"]).status().unwrap();
-    assert!(free.success());
+    for file in ["held", "high"] {
+        let free = Command::new("flock").args(["--nonblock", &world.0.file(file), "true"]).status().unwrap();
+        assert!(free.success(), "{file}");
+    }
+}
+
+/// CLI-31: a daemon that hangs keeps nobody from working, nor from ending others.
+#[test]
+fn a_daemon_that_hangs_is_left_aside() {
+    let world = World::new("hangs", &demo("demo", "modern"));
+    let call = |folder: &str| {
+        let mut command = world.command(&["call", "demo", "count", "--daemon", "--timeout", "20"]);
+        fs::create_dir_all(world.0.file(folder)).unwrap();
+        command.current_dir(world.0.file(folder));
+        finish(start(command)).exits(0)
+    };
+    for folder in ["one", "two"] {
+        assert_eq!(call(folder).stderr, "");
+    }
+    // In the order in which all are ended.
+    let first = world.daemons()[0].clone();
+    let (pid, folder) =
+        (first["pid"].as_u64().unwrap().try_into().unwrap(), first["folder"].as_str().unwrap());
+    signal_pid(pid, "STOP");
+    call(Path::new(folder).file_name().unwrap().to_str().unwrap())
+        .tells(&["not through the daemon: it cannot be reached: it was asked"]);
+    let all = world.run(&["daemon", "stop", "--all"]);
+    signal_pid(pid, "CONT");
+    all.exits(4).tells(&["cannot be asked"]);
+    assert!(world.daemons().len() <= 1, "the other has ended");
+}
+
+/// CLI-31: who asks whether a server lives waits no longer than they want to, warm or cold.
+#[test]
+fn a_warm_ping_ends_in_time() {
+    if !has_python() {
+        return;
+    }
+    let server = "import json, sys\nasked = 0\nfor line in sys.stdin:\n    message = json.loads(line)\n    \
+        if message.get('method') == 'initialize':\n        result = {'protocolVersion': message['params']['protocolVersion'], 'capabilities': {}, \
+        'serverInfo': {'name': 'mute', 'version': '1'}}\n        \
+        print(json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result}), flush=True)\n";
+    let scratch = Scratch::new("warm-mute");
+    fs::write(scratch.file("mute.py"), server).unwrap();
+    let config = format!(
+        "[servers.mute]\ncommand = \"python3\"\nargs = ['{}']\nera = \"legacy\"\n",
+        scratch.file("mute.py")
+    );
+    let world = World::new("ping", &config);
+    for how in ["--no-daemon", "--daemon"] {
+        world.run(&["ping", "mute", "--timeout", "3", how]).exits(12).tells(&["--timeout"]);
+    }
 }
 
 /// CLI-31: nobody but its user gets to a daemon, and a folder that others can enter is not used.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cardan_config::Search;
@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::place::{Place, user};
-use super::talk::{PROMPT, Say, Want, hear, say};
+use super::talk::{PROMPT, Say, Want, hear, nodded, say};
 
 /// How often one is started that ends before it is reached: another may just end for want of work.
 const TRIES: usize = 3;
@@ -29,10 +29,22 @@ const LOOK: Duration = Duration::from_millis(5);
 const LOG_BYTES: u64 = 1 << 20;
 
 /// Starts a program without what scripts have open: a lock or a pipe would be held for as long as the daemon runs.
-const CLOSED: &str = r#"exec "$0" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"#;
+const CLOSED: &str = r#"for fd in /dev/fd/*; do
+fd=${fd##*/}
+case $fd in [0-2] | *[!0-9]*) ;; *) eval "exec $fd>&-" ;; esac
+done
+exec "$0" "$@""#;
 
-/// Asks the daemon; one is started where none runs.
-pub(crate) async fn ask(want: &Want, place: &Place, search: &Search) -> io::Result<(UnixStream, Say)> {
+/// The same for a shell that has words for ten descriptors only, where there is no other.
+const FEW_CLOSED: &str = r#"exec "$0" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"#;
+
+/// Asks the daemon; one is started where none runs. One that has not heard after `patience` is taken for dead.
+pub(crate) async fn ask(
+    want: &Want,
+    place: &Place,
+    search: &Search,
+    patience: Duration,
+) -> io::Result<(UnixStream, Say)> {
     let mut last = io::Error::other("nothing was tried");
     for _ in 0..TRIES {
         let stream = match connect(place).await {
@@ -43,8 +55,10 @@ pub(crate) async fn ask(want: &Want, place: &Place, search: &Search) -> io::Resu
             }
             Err(error) => return Err(error),
         };
-        match tell(&stream, want).await {
+        match tell(&stream, want, patience).await {
             Ok(said) => return Ok((stream, said)),
+            // It would do the same again.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
             // It ended just when we came.
             Err(error) => last = error,
         }
@@ -55,14 +69,19 @@ pub(crate) async fn ask(want: &Want, place: &Place, search: &Search) -> io::Resu
 /// Asks the daemon that runs; nothing: none does.
 pub(crate) async fn ask_running(want: &Want, place: &Place) -> io::Result<Option<(UnixStream, Say)>> {
     match connect(place).await {
-        Ok(stream) => tell(&stream, want).await.map(|said| Some((stream, said))),
+        Ok(stream) => tell(&stream, want, PROMPT).await.map(|said| Some((stream, said))),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn tell(stream: &UnixStream, want: &Want) -> io::Result<Say> {
-    timeout(PROMPT, say(stream, want)).await??;
+async fn tell(stream: &UnixStream, want: &Want, patience: Duration) -> io::Result<Say> {
+    let heard = async {
+        say(stream, want).await?;
+        nodded(stream).await
+    };
+    let deaf = || io::Error::new(io::ErrorKind::TimedOut, "it was asked and does not say that it has heard");
+    timeout(patience, heard).await.map_err(|_| deaf())??;
     // A server may take its time to start; who waits has a bound of their own.
     hear(stream).await
 }
@@ -82,15 +101,13 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// Starts one, and waits until it listens, or another that was started at the same time.
 async fn start(place: &Place, search: &Search) -> io::Result<()> {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", CLOSED]).arg(std::env::current_exe()?);
-    command.args(["daemon", "--on-demand", "--log", "json"]);
-    if let Some(file) = &search.file {
-        command.arg("--config").arg(file);
-    }
-    let log = place.log().and_then(|path| log(&path).ok());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.map_or_else(Stdio::null, Stdio::from));
-    let mut child = command.spawn()?;
+    // Unlike others it has words for all descriptors; -p keeps it from running what a variable names first.
+    let mut child = match spawn("bash", &["-p", "-c", CLOSED], place, search) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            spawn("/bin/sh", &["-c", FEW_CLOSED], place, search)?
+        }
+        child => child?,
+    };
     let stdout = child.stdout.take().ok_or_else(|| io::Error::other("it has no stdout"))?;
     let told = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?;
     let until = Instant::now() + STARTING;
@@ -105,6 +122,19 @@ async fn start(place: &Place, search: &Search) -> io::Result<()> {
         sleep(LOOK).await;
     }
     Ok(())
+}
+
+/// Starts a daemon by a shell.
+fn spawn(shell: &str, words: &[&str], place: &Place, search: &Search) -> io::Result<Child> {
+    let mut command = Command::new(shell);
+    command.args(words).arg(std::env::current_exe()?);
+    command.args(["daemon", "--on-demand", "--log", "json"]);
+    if let Some(file) = &search.file {
+        command.arg("--config").arg(file);
+    }
+    let log = place.log().and_then(|path| log(&path).ok());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.map_or_else(Stdio::null, Stdio::from));
+    command.spawn()
 }
 
 /// Waits for the one word that a daemon says to who started it: that it listens, or that another does.

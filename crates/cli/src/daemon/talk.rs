@@ -1,5 +1,5 @@
-//! What is said over the daemon's socket before a session begins: one line each way. Whoever speaks with a server goes on in its
-//! protocol, a message per line.
+//! What is said over the daemon's socket before a session begins: one line each way, and before its own the daemon says at once
+//! that it has heard. Whoever speaks with a server goes on in its protocol, a message per line.
 
 use std::io;
 use std::time::Duration;
@@ -61,11 +61,40 @@ const LINE: usize = 1 << 20;
 /// How long a line may take that is ready to be said.
 pub(crate) const PROMPT: Duration = Duration::from_secs(5);
 
+/// The line by which the daemon says that it has heard, whatever it takes to answer.
+const HEARD: &[u8] = b"heard\n";
+
 /// Says one line.
 pub(crate) async fn say(stream: &UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
-    let mut rest = &line[..];
+    put(stream, &line).await
+}
+
+/// Says that what was wanted is heard.
+pub(crate) async fn nod(stream: &UnixStream) -> io::Result<()> {
+    put(stream, HEARD).await
+}
+
+/// Waits for the other side's [`nod`], and reads nothing behind it.
+pub(crate) async fn nodded(stream: &UnixStream) -> io::Result<()> {
+    let (mut line, mut read) = ([0; HEARD.len()], 0);
+    while read < line.len() {
+        stream.readable().await?;
+        match stream.try_read(&mut line[read..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match line == HEARD {
+        true => Ok(()),
+        false => Err(io::Error::other("it is of another make")),
+    }
+}
+
+async fn put(stream: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
     while !rest.is_empty() {
         stream.writable().await?;
         match stream.try_write(rest) {
@@ -108,6 +137,18 @@ mod tests {
         let (said, heard) = tokio::join!(say(&one, &want), hear::<Want>(&two));
         said.unwrap();
         assert_eq!(heard.unwrap(), want);
+        let (nod, heard) = tokio::join!(
+            async {
+                nod(&two).await?;
+                say(&two, &Say::Bye).await
+            },
+            async {
+                nodded(&one).await?;
+                hear::<Say>(&one).await
+            }
+        );
+        nod.unwrap();
+        assert_eq!(heard.unwrap(), Say::Bye, "what follows at once is not lost");
         one.try_write(b"{\"want\":\"sta").unwrap();
         drop(one);
         assert_eq!(hear::<Want>(&two).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

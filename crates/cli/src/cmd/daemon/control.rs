@@ -1,6 +1,5 @@
 //! `cardan daemon status` and `cardan daemon stop`.
 
-use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -57,24 +56,55 @@ fn lines(said: &Value) -> String {
     out
 }
 
-/// Ends daemons, and waits until they have.
+/// Ends daemons, and waits until they have. One that does not is no reason to leave others.
 pub(super) async fn stop(places: &[Place]) -> Result<(), Failure> {
-    let mut stopped = 0;
+    let (mut stopped, mut failed) = (0, Vec::new());
     for place in places {
-        let lost = |error: io::Error| {
-            let message = format!("the daemon at {} cannot be asked: {error}", place.socket().display());
-            Failure::new(Exit::Unreachable, message)
-        };
-        let Some((link, _)) = ask_running(&Want::Stop, place).await.map_err(lost)? else { continue };
-        stopped += 1;
-        // The link ends with the daemon.
-        if timeout(ENDING, hear::<Value>(&link)).await.is_err() {
-            return Err(Failure::new(Exit::Timeout, "the daemon was asked to end and has not yet")
-                .next("see whether a call goes on, with `cardan daemon status`"));
+        match stop_one(place).await {
+            Ok(Ended::Now) => stopped += 1,
+            Ok(Ended::Before) => {}
+            Err(failure) => failed.push(failure),
         }
     }
-    if stopped == 0 {
-        tell("no daemon runs");
+    let Some(last) = failed.pop() else {
+        if stopped == 0 {
+            tell("no daemon runs");
+        }
+        return Ok(());
+    };
+    for failure in failed {
+        tell(failure.message());
     }
-    Ok(())
+    Err(last)
+}
+
+/// When a daemon has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Because we asked it to.
+    Now,
+    /// None was there.
+    Before,
+}
+
+async fn stop_one(place: &Place) -> Result<Ended, Failure> {
+    let at = place.socket().display().to_string();
+    let lost = |why: &str| {
+        Failure::new(Exit::Unreachable, format!("the daemon at {at} cannot be asked: {why}"))
+            .next("see its log, or end its process by hand")
+    };
+    let asked = match timeout(PROMPT, ask_running(&Want::Stop, place)).await {
+        Err(_) => return Err(lost("it does not answer")),
+        Ok(asked) => asked.map_err(|error| lost(&error.to_string()))?,
+    };
+    let Some((link, _)) = asked else { return Ok(Ended::Before) };
+    // The link ends with the daemon.
+    match timeout(ENDING, hear::<Value>(&link)).await {
+        Ok(_) => Ok(Ended::Now),
+        Err(_) => {
+            let message = format!("the daemon at {at} was asked to end and has not yet");
+            Err(Failure::new(Exit::Timeout, message)
+                .next("see whether a call goes on, with `cardan daemon status`"))
+        }
+    }
 }

@@ -30,7 +30,7 @@ use crate::cmd::gateway::told::{told_of, turned};
 use crate::cmd::servers::Recipe;
 use crate::cmd::servers::row::Row;
 use crate::daemon::place::{Place, user};
-use crate::daemon::talk::{Known, PROMPT, Say, Want, hear, say};
+use crate::daemon::talk::{Known, PROMPT, Say, Want, hear, nod, say};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::log::{Level, Log};
@@ -200,6 +200,8 @@ impl Daemon {
             return Ok(());
         }
         let want = timeout(PROMPT, hear(&stream)).await??;
+        // A server may take its time to start; whoever waits knows by this that somebody is here.
+        nod(&stream).await?;
         match want {
             Want::Peek(known) if !self.runs(&known) => say(&stream, &Say::Cold { why: None }).await,
             Want::Serve(known) | Want::Peek(known) => match self.open(&known).await {
