@@ -70,6 +70,7 @@ impl World {
             ("CARDAN_DAEMON", "0".to_owned()),
             ("PATH", path),
             ("LC_ALL", "C.UTF-8".to_owned()),
+            ("NO_COLOR", "1".to_owned()),
         ];
         let world = Self { scratch, env };
         world.run(CARDAN, &["servers", "--wait", "60"]).exits(0);

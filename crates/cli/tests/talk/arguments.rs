@@ -27,7 +27,7 @@ fn cli_47_missing_arguments_are_asked_for() {
     let mut seat = demo(&["call", "note"]);
     seat.sees("level (one of these)").sees("4) warning").sees("level: ").types("loud\r");
     seat.sees("/arguments/level: is not one of").sees("level: ").types("4\r");
-    seat.sees("message: ").types("hi\r").sees("warning: demo: hi");
+    seat.sees("message: ").types("hi\r").sees("warning").sees("demo: ").sees("hi");
     seat.end().exits(0);
 
     let schema = json!({
