@@ -205,7 +205,7 @@ impl<S: Service> Inner<S> {
         let epoch = self.replicas.epoch();
         let Some((hold, record)) = self.held().get_mut(&id).map(|held| {
             let written = std::mem::replace(&mut held.written, Written::Yes);
-            (held.hold.next(), (written == Written::No).then(|| held.record.clone()))
+            (held.hold.turn(), (written == Written::No).then(|| held.record.clone()))
         }) else {
             return Ok(Still::Ours);
         };

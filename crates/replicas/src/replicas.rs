@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use cardan_proto::limits::replicas::{BEAT_RETRY, RECORD_BYTES, RECORD_GROWTH};
+use cardan_proto::limits::replicas::{BEAT_RETRY, OWNER_AGE, RECORD_BYTES, RECORD_GROWTH, UNKNOWN};
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
 use tokio::sync::watch;
@@ -22,6 +22,7 @@ use crate::lease::{Lease, Step, step};
 use crate::owners::{Owner, Owners};
 use crate::pass::{self, Errand, Pass};
 use crate::place::Place;
+use crate::recent::Recent;
 use crate::record::{Owned, Record};
 use crate::resp::Reply;
 use crate::script;
@@ -66,6 +67,8 @@ struct Inner {
     until: AtomicU64,
     standing: watch::Sender<Standing>,
     owners: Owners,
+    /// Names that no session has.
+    unknown: Recent<String>,
     tally: Tally,
     carry: Arc<dyn Carry>,
     keeper: OnceLock<AbortHandle>,
@@ -92,7 +95,7 @@ pub struct Hold {
 impl Hold {
     /// For the next write: one that is older and arrives later changes nothing.
     #[must_use]
-    pub fn next(&mut self) -> Self {
+    pub fn turn(&mut self) -> Self {
         self.turn += 1;
         self.clone()
     }
@@ -169,6 +172,7 @@ impl Replicas {
             until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
             owners: Owners::default(),
+            unknown: Recent::new(OWNER_AGE, UNKNOWN),
             tally: Tally::default(),
             carry: settings.carry,
             keeper: OnceLock::new(),
@@ -252,6 +256,9 @@ impl Replicas {
         if let Some(owner) = inner.owners.fresh(&name) {
             return Ok(Some(Found::elsewhere(name, owner, Duration::ZERO)));
         }
+        if inner.unknown.has(&name) {
+            return Ok(None);
+        }
         let found = match inner.look(&name).await {
             Ok(found) => found,
             // Its owner knows best whether it still is.
@@ -263,6 +270,10 @@ impl Replicas {
         if let Some(Found { name, address, principal, step: Step::Forward(_), .. }) = &found {
             let owner = Owner { address: address.clone(), principal: principal.clone() };
             inner.owners.saw(name, owner);
+        }
+        if found.is_none() {
+            // No session begins under an id that was drawn before.
+            inner.unknown.add(inner.keys.name(place, id));
         }
         Ok(found)
     }
@@ -352,7 +363,7 @@ impl Replicas {
         lock(&inner.lease).release();
         inner.tell();
         // Where the store is away, the lease is over by itself.
-        let _ = inner.store.run(script::RELEASE, &[inner.lease_key().as_bytes()], &[]).await;
+        let _ = inner.store.run_alone(script::RELEASE, &[inner.lease_key().as_bytes()], &[]).await;
     }
 }
 
@@ -374,7 +385,8 @@ impl Inner {
         };
         let (mark, term) = (beat.mark.to_string(), term.as_millis().to_string());
         let key = self.lease_key();
-        let said = self.store.run(script::BEAT, &[key.as_bytes()], &[mark.as_bytes(), term.as_bytes()]).await;
+        let args = [mark.as_bytes(), term.as_bytes()];
+        let said = self.store.run_alone(script::BEAT, &[key.as_bytes()], &args).await;
         let mut lease = lock(&self.lease);
         let pause = match said {
             Ok(said) => {

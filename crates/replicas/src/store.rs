@@ -11,6 +11,7 @@ use cardan_proto::limits::replicas::{STORE_CALL, STORE_CONNECTIONS, STORE_PAUSE}
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use crate::place::Place;
@@ -57,6 +58,8 @@ pub(crate) struct Store {
     open: Open,
     idle: Mutex<Vec<Connection>>,
     places: Semaphore,
+    /// For the lease alone, so that nobody who looks for sessions stands in its way.
+    own: tokio::sync::Mutex<Option<Connection>>,
     failed: Mutex<Option<(Instant, Away)>>,
     failures: AtomicU64,
 }
@@ -70,6 +73,7 @@ impl Store {
             open,
             idle: Mutex::default(),
             places: Semaphore::new(STORE_CONNECTIONS),
+            own: tokio::sync::Mutex::default(),
             failed: Mutex::default(),
             failures: AtomicU64::new(0),
         }
@@ -89,19 +93,54 @@ impl Store {
         lock(&self.failed).as_ref().map(|(_, away)| away.clone())
     }
 
-    /// Runs a script there.
+    /// Runs a script there, unless it was away a moment ago, or everybody asks at once.
     pub(crate) async fn run(&self, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, Away> {
-        if let Some((when, away)) = &*lock(&self.failed)
-            && when.elapsed() < STORE_PAUSE
-        {
-            return Err(away.clone());
+        self.rested()?;
+        // Waiting for others says nothing about the store.
+        let busy = || Away(format!("the store was asked by too many for {} ms", STORE_CALL.as_millis()));
+        let place = timeout(STORE_CALL, self.places.acquire()).await.map_err(|_| busy())?;
+        // Whoever was waited for may have found it away.
+        self.rested()?;
+        let called = timeout(STORE_CALL, self.call(&command(script, keys, args))).await;
+        drop(place);
+        self.outcome(called)
+    }
+
+    /// After a failure it is left alone for a moment.
+    fn rested(&self) -> Result<(), Away> {
+        match &*lock(&self.failed) {
+            Some((when, away)) if when.elapsed() < STORE_PAUSE => Err(away.clone()),
+            _ => Ok(()),
         }
-        let count = keys.len().to_string();
-        let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), count.as_bytes()];
-        words.extend_from_slice(keys);
-        words.extend_from_slice(args);
-        let command = resp::command(&words);
-        let called = match timeout(STORE_CALL, self.call(&command)).await {
+    }
+
+    /// Runs a script there that keeps the lease: by a connection of its own, whatever became of others.
+    pub(crate) async fn run_alone(
+        &self,
+        script: &str,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Result<Reply, Away> {
+        let command = command(script, keys, args);
+        let called = timeout(STORE_CALL, async {
+            let mut own = self.own.lock().await;
+            let mut connection = match own.take() {
+                Some(connection) => connection,
+                None => self.connect().await?,
+            };
+            let reply = exchange(&mut connection, &command).await?;
+            if !matches!(reply, Reply::Refused(_)) {
+                *own = Some(connection);
+            }
+            Ok(reply)
+        });
+        let called = called.await;
+        self.outcome(called)
+    }
+
+    /// What a call says of the store.
+    fn outcome(&self, called: Result<io::Result<Reply>, Elapsed>) -> Result<Reply, Away> {
+        let called = match called {
             Ok(Ok(Reply::Refused(why))) => Err(Away(format!("the store refuses: {why}"))),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(Away(error.to_string())),
@@ -120,7 +159,6 @@ impl Store {
     }
 
     async fn call(&self, command: &[u8]) -> io::Result<Reply> {
-        let place = self.places.acquire().await.map_err(io::Error::other)?;
         let kept = lock(&self.idle).pop();
         let mut connection = match kept {
             Some(connection) => connection,
@@ -131,7 +169,6 @@ impl Store {
         if !matches!(reply, Reply::Refused(_)) {
             lock(&self.idle).push(connection);
         }
-        drop(place);
         Ok(reply)
     }
 
@@ -157,6 +194,14 @@ impl Store {
         }
         Ok(connection)
     }
+}
+
+fn command(script: &str, keys: &[&[u8]], args: &[&[u8]]) -> Vec<u8> {
+    let count = keys.len().to_string();
+    let mut words: Vec<&[u8]> = vec![b"EVAL", script.as_bytes(), count.as_bytes()];
+    words.extend_from_slice(keys);
+    words.extend_from_slice(args);
+    resp::command(&words)
 }
 
 async fn exchange(connection: &mut Connection, command: &[u8]) -> io::Result<Reply> {
@@ -244,5 +289,43 @@ mod tests {
         far.write_all(b"+OK\r\n+OK\r\n-OOM command not allowed\r\n").await.unwrap();
         assert_eq!(call.await.unwrap(), Err(Away("the store refuses: OOM command not allowed".into())));
         assert_eq!(store.failures(), 1);
+    }
+
+    /// F21: whoever asks for sessions, and however many do, the lease is renewed; waiting for each other is no failure of
+    /// the store.
+    #[tokio::test(start_paused = true)]
+    async fn f21_the_lease_waits_for_nobody() {
+        let (store, mut given) = store();
+        let mut calls = Vec::new();
+        for _ in 0..=STORE_CONNECTIONS {
+            let calling = Arc::clone(&store);
+            calls.push(tokio::spawn(async move { calling.run("return 1", &[], &[]).await }));
+        }
+        let mut silent = Vec::new();
+        for _ in 0..STORE_CONNECTIONS {
+            silent.push(given.recv().await.unwrap());
+        }
+        let (beating, mut beats) = (Arc::clone(&store), Vec::new());
+        for answer in [":1\r\n", ":2\r\n"] {
+            let beating = Arc::clone(&beating);
+            let beat = tokio::spawn(async move { beating.run_alone("beat", &[], &[]).await });
+            if beats.is_empty() {
+                let mut far = given.recv().await.unwrap();
+                far.write_all(b"+OK\r\n+OK\r\n").await.unwrap();
+                beats.push(far);
+            }
+            beats[0].write_all(answer.as_bytes()).await.unwrap();
+            assert!(beat.await.unwrap().is_ok());
+        }
+        assert_eq!(store.failures(), 0);
+        for call in calls {
+            assert!(call.await.unwrap().is_err());
+        }
+        // All are told at once that it is away, but for the lease.
+        assert_eq!(store.failures(), STORE_CONNECTIONS as u64);
+        assert!(store.run("return 1", &[], &[]).await.is_err());
+        beats[0].write_all(b":3\r\n").await.unwrap();
+        assert_eq!(store.run_alone("beat", &[], &[]).await, Ok(Reply::Number(3)));
+        assert_eq!(store.trouble(), None);
     }
 }

@@ -45,6 +45,9 @@ pub const OWNER_AGE: Duration = Duration::from_secs(2);
 /// Owners of others' sessions that are remembered.
 pub const OWNERS: usize = 16_384;
 
+/// Names that no session has and that are remembered for as long, so that who repeats one does not ask the store each time.
+pub const UNKNOWN: usize = 16_384;
+
 /// Pause before the store is asked again for an owner that cannot be reached.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
@@ -60,6 +63,4 @@ pub const OWNER_SLACK: Duration = Duration::from_secs(1);
 /// Ways to other replicas that are remembered. There are never as many, but for a store full of addresses of the past.
 pub const WAYS: usize = 256;
 
-const _: () =
-    assert!(BEAT_RETRY.as_millis() > STORE_PAUSE.as_millis(), "a renewal is not refused by the pause");
 const _: () = assert!(STORE_CALL.as_millis() * 3 < MIN_LEASE.as_millis(), "a lease outlasts a slow call");
