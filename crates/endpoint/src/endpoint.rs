@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use cardan_proto::era::{Era, unsupported};
 use cardan_proto::http::era::Undecided;
-use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID, SessionHeader};
+use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_replicas::Pass;
+use cardan_replicas::{Pass, Still};
 use cardan_runtime::service::{Host, Service};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -30,7 +30,7 @@ use crate::options::{Options, Paths, Replies, Traces, Verify};
 use crate::page::{self, Page};
 use crate::post::Exchange;
 use crate::reply::Answer;
-use crate::sessions::{SessionId, Sessions};
+use crate::sessions::Sessions;
 use crate::sharing::{Forged, Keep, Sharing};
 use crate::socket::{self, Sockets};
 
@@ -297,29 +297,38 @@ async fn sessionful<H: Host>(
     pass: Option<&Pass>,
 ) -> Response<Body> {
     let sharing = shared.sharing.as_ref();
-    if let Some(sharing) = sharing
-        && let Some(id) = sharing.unsettled(&parts.headers)
-    {
-        let nothing = Bytes::new();
-        let came = Came::new(&parts, &nothing, principal.as_ref(), pass);
-        if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
-            return response;
+    let nothing = Bytes::new();
+    for _ in 0..ENDINGS {
+        if let Some(sharing) = sharing
+            && let Some(id) = sharing.unsettled(&parts.headers)
+        {
+            let came = Came::new(&parts, &nothing, principal.as_ref(), pass);
+            if let Some(response) = Box::pin(settle(id, came, shared, sharing)).await {
+                return response;
+            }
+        }
+        if parts.method == http::Method::GET {
+            let last = headers::single_text(&LAST_EVENT_ID, &parts.headers).ok().flatten().map(str::to_owned);
+            return legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref());
+        }
+        let ending = match (sharing, legacy::ending(shared, &parts.headers, principal.as_ref())) {
+            (Some(sharing), Some(id)) => sharing.end(id).await,
+            _ => Ok(Still::Ours),
+        };
+        match ending {
+            Ok(Still::Ours) => return legacy::end(shared, parts.headers, principal.as_ref()),
+            // Whoever has it by now is to end it.
+            Ok(Still::Lost) => {}
+            Err(_) => break,
         }
     }
-    if parts.method == http::Method::GET {
-        let last = headers::single_text(&LAST_EVENT_ID, &parts.headers).ok().flatten().map(str::to_owned);
-        return legacy::push(shared, parts.headers, last.as_deref(), principal.as_ref());
-    }
-    let named = match headers::session(&parts.headers) {
-        SessionHeader::Named(text) => SessionId::parse(text),
-        SessionHeader::Absent | SessionHeader::Malformed => None,
-    };
-    let response = legacy::end(shared, parts.headers, principal.as_ref());
-    if let (Some(sharing), Some(id), StatusCode::NO_CONTENT) = (sharing, named, response.status()) {
-        sharing.ended(id).await;
-    }
-    response
+    Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, UNENDED)
 }
+
+/// How often the end of a session follows it to another replica.
+const ENDINGS: usize = 3;
+
+const UNENDED: &str = "sessions are shared with other replicas, and the store that is to forget this one is away, try again later";
 
 /// What a POST has led to, as a value: futures within futures would hold, and move, everything once per level.
 pub(crate) enum Posting<S: Service> {

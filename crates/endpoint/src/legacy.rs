@@ -177,6 +177,15 @@ pub(crate) fn push<H: Host>(
     }
 }
 
+/// The session that a request to end one would end.
+pub(crate) fn ending<H: Host>(
+    shared: &Shared<H>,
+    headers: &HeaderMap,
+    principal: Option<&Arc<str>>,
+) -> Option<SessionId> {
+    find(shared, headers, principal).ok().map(|(id, _)| id)
+}
+
 /// Ends a session, at its client's wish.
 pub(crate) fn end<H: Host>(
     shared: &Shared<H>,

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
 use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, session, single_text};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Param};
-use cardan_proto::limits::replicas::{SUBSCRIPTION_BYTES, SUBSCRIPTIONS};
+use cardan_proto::limits::replicas::{ENDED, SUBSCRIPTION_BYTES, SUBSCRIPTIONS};
 use cardan_proto::method::Method;
 use cardan_proto::model::logging::LogLevel;
-use cardan_replicas::{Away, Errand, Hold, Pass, Record, Replicas, Still, Unkept};
+use cardan_replicas::{Away, Errand, Hold, Pass, Recent, Record, Replicas, Still, Unkept};
 use cardan_runtime::service::Service;
 use http::HeaderMap;
 use http::request::Parts;
@@ -33,6 +33,8 @@ pub(crate) struct Inner<S: Service> {
     pub(crate) sessions: Arc<Sessions<S>>,
     /// What is ours by the store's word. Those that are not in the table have ended, and the store is yet to be told.
     held: Mutex<HashMap<SessionId, Held>>,
+    /// What was ours and has ended for all, for as long as the store could have kept it.
+    ended: Recent<SessionId>,
     /// Whoever takes a session over does so alone. As many as there are shards of sessions.
     pub(crate) taking: [tokio::sync::Mutex<()>; 16],
     reviewer: OnceLock<AbortHandle>,
@@ -77,6 +79,7 @@ pub(crate) struct Forged;
 impl<S: Service> Sharing<S> {
     pub(crate) fn new(replicas: Replicas, place: &str, sessions: Arc<Sessions<S>>) -> Self {
         let inner = Arc::new(Inner {
+            ended: Recent::new(replicas.life(), ENDED),
             replicas,
             place: place.into(),
             sessions,
@@ -119,7 +122,7 @@ impl<S: Service> Sharing<S> {
         match self.0.sessions.find(id) {
             Some(hub) => (!self.is_ours(&hub)).then_some(id),
             // What has ended, though the store may not know yet, needs no look.
-            None => (!self.0.held().contains_key(&id)).then_some(id),
+            None => (!self.0.held().contains_key(&id) && !self.0.ended.has(&id)).then_some(id),
         }
     }
 
@@ -178,15 +181,28 @@ impl<S: Service> Sharing<S> {
         self.0.held().insert(id, Held { hold, record, written: Written::Yes });
     }
 
-    /// A session has ended here: so it has for all.
-    pub(crate) async fn ended(&self, id: SessionId) {
-        self.0.drop_ended(id).await;
+    /// Ends a session of ours for all, before it ends here.
+    pub(crate) async fn end(&self, id: SessionId) -> Result<Still, Away> {
+        let still = self.0.drop_ended(id).await?;
+        if still == Still::Lost {
+            self.0.lose(id, "another replica has the session");
+        }
+        Ok(still)
     }
 
-    /// What ends from here on goes on elsewhere.
+    /// What ends from here on goes on elsewhere. What has ended before is told of before the lease is given up.
     pub(crate) fn leave(&self) {
         if let Some(reviewer) = self.0.reviewer.get() {
             reviewer.abort();
+        }
+        let inner = Arc::clone(&self.0);
+        let pending = inner.pending();
+        if !pending.is_empty() {
+            let telling = async move {
+                // Where the store is away, it forgets them by itself, or somebody goes on with them.
+                let _ = inner.tell(pending, Every::Changed).await;
+            };
+            self.0.replicas.finish(telling);
         }
     }
 }
@@ -243,26 +259,42 @@ impl<S: Service> Inner<S> {
         }
     }
 
-    /// Tells the store of a session that has ended here. Where that fails, it is told later.
-    async fn drop_ended(&self, id: SessionId) {
-        let Some(hold) = self.held().get(&id).map(|held| held.hold.clone()) else { return };
-        if self.replicas.end(&hold).await.is_ok() {
-            self.held().remove(&id);
+    /// Tells the store of a session that has ended, and remembers that it has: a store that fell back to an older state may
+    /// not. Where that fails, it is told later.
+    async fn drop_ended(&self, id: SessionId) -> Result<Still, Away> {
+        let Some(hold) = self.held().get(&id).map(|held| held.hold.clone()) else { return Ok(Still::Ours) };
+        let still = self.replicas.end(&hold).await?;
+        if still == Still::Ours {
+            self.ended.add(id);
         }
+        self.held().remove(&id);
+        Ok(still)
     }
 
     /// Looks after what is ours: `every` is whether those that nothing happened to are told of as well.
     async fn tend(&self, every: Every) -> Result<(), Away> {
-        let ids: Vec<(SessionId, Written)> =
-            self.held().iter().map(|(id, held)| (*id, held.written)).collect();
-        for (id, written) in ids {
-            if self.sessions.find(id).is_none() {
-                self.drop_ended(id).await;
-            } else if every == Every::One || written == Written::No {
+        let all = self.held().keys().copied().collect();
+        self.tell(all, every).await
+    }
+
+    /// Tells the store what has become of these. One that is lost is no reason to leave the others out.
+    async fn tell(&self, ids: Vec<SessionId>, every: Every) -> Result<(), Away> {
+        for id in ids {
+            let unwritten = self.held().get(&id).is_some_and(|held| held.written == Written::No);
+            if !self.is_here(id) {
+                self.drop_ended(id).await?;
+            } else if every == Every::One || unwritten {
                 self.write(id).await?;
             }
         }
         Ok(())
+    }
+
+    /// What the store does not know yet.
+    fn pending(&self) -> Vec<SessionId> {
+        let held = self.held();
+        let unknown = |id: SessionId, held: &Held| held.written == Written::No || !self.is_here(id);
+        held.iter().filter(|(id, held)| unknown(**id, held)).map(|(id, _)| *id).collect()
     }
 
     fn hang_up(&self) {

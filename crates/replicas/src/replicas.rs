@@ -12,7 +12,7 @@ use cardan_proto::limits::replicas::{BEAT_RETRY, OWNER_AGE, RECORD_BYTES, RECORD
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::carry::{Carry, Carrying};
@@ -72,6 +72,8 @@ struct Inner {
     tally: Tally,
     carry: Arc<dyn Carry>,
     keeper: OnceLock<AbortHandle>,
+    /// What is to be done before the lease is given up.
+    last: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// How the lease stands.
@@ -176,6 +178,7 @@ impl Replicas {
             tally: Tally::default(),
             carry: settings.carry,
             keeper: OnceLock::new(),
+            last: Mutex::default(),
         });
         let pause = inner.beat().await;
         let keeper = tokio::spawn(keep(Arc::downgrade(&inner), pause)).abort_handle();
@@ -354,9 +357,22 @@ impl Replicas {
         self.0.carry.carry(address, request)
     }
 
+    /// Begins what is to be done before the lease is given up.
+    pub fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.0.last).push(tokio::spawn(work));
+    }
+
     /// Gives all sessions up, so that others need not wait to take them over.
     pub async fn release(&self) {
         let inner = &self.0;
+        let last = std::mem::take(&mut *lock(&inner.last));
+        // The lease may be over before all is done, and then nothing of it is ours to do.
+        let _ = tokio::time::timeout(self.term(), async {
+            for work in last {
+                let _ = work.await;
+            }
+        })
+        .await;
         if let Some(keeper) = inner.keeper.get() {
             keeper.abort();
         }

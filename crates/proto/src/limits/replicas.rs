@@ -36,6 +36,9 @@ pub const SUBSCRIPTION_BYTES: usize = 64 << 10;
 /// What a record may grow by after its session has begun: the subscriptions, a log level, another address.
 pub const RECORD_GROWTH: usize = SUBSCRIPTION_BYTES + (8 << 10);
 
+/// Sessions that have ended and are remembered as such by who ended them.
+pub const ENDED: usize = 32_768;
+
 /// How long the word of a replica that forwards is good. Clocks of replicas may differ by as much.
 pub const PASS_AGE: Duration = Duration::from_secs(60);
 
