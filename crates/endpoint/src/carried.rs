@@ -1,8 +1,11 @@
 //! The answer of another replica, passed on as it comes. A stream that breaks off there ends here with a word for the call.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use cardan_proto::codec::sse::write_event;
 use cardan_proto::finding::Strictness;
 use cardan_proto::http::headers::CONTENT_EVENT_STREAM;
@@ -14,39 +17,80 @@ use cardan_proto::limits::Limits;
 use cardan_replicas::Answer;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use tokio::time::Instant;
 
 use crate::body::Lane;
+use crate::pulse::Pulse;
 
 const LOST: &str = "the replica that had this session broke off, the call may have been carried out";
 
 /// Ends an event of which only a part has come, as one of a kind that nobody listens to.
 const BROKEN: &[u8] = b"\nevent: broken\n\n";
 
+/// A stream of events.
 pub(crate) struct Carried {
     answer: Option<Answer>,
-    form: Form,
     /// What was asked, for who has to be told that no answer comes.
     asked: Bytes,
+    watch: Watch,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Whole,
-    Events,
+/// Is an answer a stream of events?
+pub(crate) fn is_stream(head: &HeaderMap) -> bool {
+    head.get(CONTENT_TYPE) == Some(&CONTENT_EVENT_STREAM)
+}
+
+/// Asks whether the owner of a session is gone.
+type Ask = Box<dyn Fn() -> Asking + Send>;
+type Asking = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// Watches over the silence of another replica: it writes a comment now and then for as long as it lives.
+pub(crate) struct Watch {
+    ask: Ask,
+    asking: Option<Asking>,
+    pulse: Pulse,
+    heard: Instant,
+    longest: Duration,
+}
+
+impl Watch {
+    /// After each `pause` of silence it is asked whether the owner is gone; after the `longest` nobody is asked any more.
+    pub(crate) fn new(pause: Duration, longest: Duration, ask: Ask) -> Self {
+        let pulse = Pulse::new(pause.min(longest));
+        Self { ask, asking: None, pulse, heard: Instant::now(), longest }
+    }
+
+    fn heard(&mut self) {
+        self.asking = None;
+        self.pulse.sent();
+        self.heard = Instant::now();
+    }
+
+    /// Ready when nothing more is to be waited for.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(asking) = &mut self.asking {
+                if std::task::ready!(asking.as_mut().poll(cx)) {
+                    return Poll::Ready(());
+                }
+                self.asking = None;
+            }
+            std::task::ready!(self.pulse.poll(cx));
+            if self.heard.elapsed() >= self.longest {
+                return Poll::Ready(());
+            }
+            self.asking = Some((self.ask)());
+        }
+    }
 }
 
 impl Carried {
-    pub(crate) fn new(answer: Answer, head: &HeaderMap, asked: Bytes) -> Self {
-        let events = head.get(CONTENT_TYPE) == Some(&CONTENT_EVENT_STREAM);
-        let form = if events { Form::Events } else { Form::Whole };
-        Self { answer: Some(answer), form, asked }
+    pub(crate) fn new(answer: Answer, asked: Bytes, watch: Watch) -> Self {
+        Self { answer: Some(answer), asked, watch }
     }
 
     /// What is said when no more comes and more was to come.
-    fn last_words(&self) -> Option<Bytes> {
-        if self.form == Form::Whole {
-            return None;
-        }
+    fn last_words(&self) -> Bytes {
         let mut out = BROKEN.to_vec();
         for id in calls(&self.asked) {
             let mut reply = Vec::new();
@@ -54,7 +98,7 @@ impl Carried {
             write::envelope(&Envelope::Reply(Reply { id: Some(id), outcome: Err(fault) }), &mut reply);
             write_event(&mut out, None, None, None, &reply);
         }
-        Some(Bytes::from(out))
+        Bytes::from(out)
     }
 }
 
@@ -62,21 +106,48 @@ impl Lane for Carried {
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             let Some(answer) = &mut self.answer else { return Poll::Ready(None) };
-            match std::task::ready!(answer.as_mut().poll_frame(cx)) {
+            match answer.as_mut().poll_frame(cx) {
                 // Frames without data are trailers, of which there are none.
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(data)),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => {
+                        self.watch.heard();
+                        return Poll::Ready(Some(data));
+                    }
                     _ => {}
                 },
-                None => {
+                Poll::Ready(None) => {
                     self.answer = None;
                     return Poll::Ready(None);
                 }
-                Some(Err(_)) => {
+                Poll::Ready(Some(Err(_))) => {
                     self.answer = None;
-                    return Poll::Ready(self.last_words());
+                    return Poll::Ready(Some(self.last_words()));
+                }
+                Poll::Pending => {
+                    std::task::ready!(self.watch.poll_gone(cx));
+                    self.answer = None;
+                    return Poll::Ready(Some(self.last_words()));
                 }
             }
+        }
+    }
+}
+
+/// All of an answer that is one message: half of it is worse than none. Nothing: it broke off, or there is no end to it.
+pub(crate) async fn whole(mut answer: Answer, mut watch: Watch, most: usize) -> Option<Bytes> {
+    let mut all = BytesMut::new();
+    loop {
+        let frame = poll_fn(|cx| match answer.as_mut().poll_frame(cx) {
+            Poll::Pending => watch.poll_gone(cx).map(|()| Err(())),
+            Poll::Ready(frame) => Poll::Ready(frame.transpose().map_err(drop)),
+        });
+        let Some(frame) = frame.await.ok()? else { return Some(all.freeze()) };
+        watch.heard();
+        if let Ok(data) = frame.into_data() {
+            if data.len() > most - all.len() {
+                return None;
+            }
+            all.extend_from_slice(&data);
         }
     }
 }
@@ -97,13 +168,15 @@ fn calls(message: &Bytes) -> Vec<CallId> {
 mod tests {
     use std::collections::VecDeque;
     use std::error::Error;
-    use std::pin::Pin;
 
     use http_body::Frame;
 
     use super::*;
 
-    struct Parts(VecDeque<Result<&'static str, &'static str>>);
+    /// What comes, and then silence, unless the last says otherwise.
+    struct Parts(VecDeque<Part>);
+
+    type Part = Option<Result<&'static str, &'static str>>;
 
     impl http_body::Body for Parts {
         type Data = Bytes;
@@ -113,33 +186,65 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-            let part = self.0.pop_front();
+            let Some(part) = self.0.pop_front() else { return Poll::Pending };
             Poll::Ready(part.map(|part| part.map(|part| Frame::data(part.into())).map_err(Into::into)))
         }
     }
 
-    fn told(content_type: &'static str, parts: &[Result<&'static str, &'static str>]) -> String {
-        let mut head = HeaderMap::new();
-        head.insert(CONTENT_TYPE, content_type.parse().unwrap());
+    const PAUSE: Duration = Duration::from_secs(15);
+    const LONGEST: Duration = Duration::from_secs(45);
+
+    fn answer(parts: &[Part]) -> Answer {
+        Box::pin(Parts(parts.iter().copied().collect()))
+    }
+
+    /// A watch that is told this each time it asks.
+    fn watch(gone: bool) -> Watch {
+        Watch::new(PAUSE, LONGEST, Box::new(move || Box::pin(std::future::ready(gone))))
+    }
+
+    async fn told(parts: &[Part], watch: Watch) -> String {
         let asked = Bytes::from_static(br#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
-        let mut carried = Carried::new(Box::pin(Parts(parts.iter().copied().collect())), &head, asked);
+        let mut carried = Carried::new(answer(parts), asked, watch);
         let mut out = Vec::new();
-        let mut cx = Context::from_waker(std::task::Waker::noop());
-        while let Poll::Ready(Some(bytes)) = carried.poll_bytes(&mut cx) {
+        while let Some(bytes) = poll_fn(|cx| carried.poll_bytes(cx)).await {
             out.extend_from_slice(&bytes);
         }
         String::from_utf8(out).unwrap()
     }
 
     /// F22: each call has one outcome, though the replica that ran it is gone in the middle of its answer.
-    #[test]
-    fn f22_a_stream_that_breaks_off_ends_with_a_fault() {
-        let whole = told("text/event-stream", &[Ok("data: {}\n\n"), Ok("data: 2\n\n")]);
-        assert_eq!(whole, "data: {}\n\ndata: 2\n\n");
-        let broken = told("text/event-stream", &[Ok("data: {}\n\n"), Ok("data: {\"re"), Err("gone")]);
+    #[tokio::test(start_paused = true)]
+    async fn f22_a_stream_that_breaks_off_ends_with_a_fault() {
+        let parts = [Some(Ok("data: {}\n\n")), Some(Ok("data: 2\n\n")), None];
+        assert_eq!(told(&parts, watch(true)).await, "data: {}\n\ndata: 2\n\n");
+        let parts = [Some(Ok("data: {}\n\n")), Some(Ok("data: {\"re")), Some(Err("gone"))];
+        let broken = told(&parts, watch(false)).await;
         let (said, last) = broken.split_once("\nevent: broken\n\n").unwrap();
         assert_eq!(said, "data: {}\n\ndata: {\"re");
         assert!(last.contains(r#""id":7"#) && last.contains("broke off"), "{last}");
-        assert_eq!(told("application/json", &[Ok("{\"a\""), Err("gone")]), "{\"a\"");
+    }
+
+    /// F22: so it has when that replica stands still: when others may have the session, and after three keep-alives at the
+    /// latest.
+    #[tokio::test(start_paused = true)]
+    async fn f22_a_stream_that_falls_silent_ends_with_a_fault() {
+        for (gone, after) in [(true, PAUSE), (false, LONGEST)] {
+            let begun = Instant::now();
+            let silent = told(&[Some(Ok("data: {}\n\n"))], watch(gone)).await;
+            assert!(silent.starts_with("data: {}\n\n\nevent: broken\n\n"), "{silent}");
+            assert!(silent.contains(r#""id":7"#) && silent.contains("broke off"), "{silent}");
+            assert!(begun.elapsed() >= after && begun.elapsed() < after + PAUSE, "{:?}", begun.elapsed());
+        }
+    }
+
+    /// F22: half of a message is not passed on as if it were all.
+    #[tokio::test(start_paused = true)]
+    async fn f22_half_a_message_is_none() {
+        let (one, two) = (Some(Ok("{\"a\"")), Some(Ok(":1}")));
+        assert_eq!(whole(answer(&[one, two, None]), watch(true), 100).await.unwrap(), r#"{"a":1}"#);
+        assert_eq!(whole(answer(&[one, Some(Err("gone"))]), watch(true), 100).await, None);
+        assert_eq!(whole(answer(&[one]), watch(true), 100).await, None);
+        assert_eq!(whole(answer(&[one, two, None]), watch(true), 6).await, None);
     }
 }

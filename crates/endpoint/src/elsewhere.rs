@@ -1,5 +1,6 @@
 //! A request for a session that is not here: brought to the replica that has it, or the session is taken over.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use cardan_proto::http::headers::{
     X_ACCEL_BUFFERING,
 };
 use cardan_proto::jsonrpc::envelope::{Decoded, decode};
+use cardan_proto::limits::Limits;
 use cardan_proto::limits::replicas::{LOOK_PAUSE, OWNER_SLACK};
 use cardan_proto::method::Method;
 use cardan_replicas::lease::Step;
@@ -20,7 +22,7 @@ use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::body::Body;
-use crate::carried::Carried;
+use crate::carried::{Carried, Watch, is_stream, whole};
 use crate::door::{CLOSING, Door};
 use crate::endpoint::Shared;
 use crate::hub::Hub;
@@ -109,7 +111,9 @@ pub(crate) async fn settle<H: Host>(
             (Step::Forward(_), From::Replica) => {
                 return Some(answer().status(StatusCode::MISDIRECTED_REQUEST));
             }
-            (Step::Forward(_), From::Client) => forward(&found, came, sharing).await,
+            (Step::Forward(_), From::Client) => {
+                forward(&found, came, sharing, &shared.host.config(None).limits).await
+            }
         };
         match tried {
             Tried::Answered(response) => return Some(*response),
@@ -127,6 +131,7 @@ async fn forward<S: cardan_runtime::service::Service>(
     found: &Found,
     came: Came<'_>,
     sharing: &Sharing<S>,
+    limits: &Limits,
 ) -> Tried {
     let (parts, replicas) = (came.parts, &sharing.inner().replicas);
     let session = parts.headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
@@ -147,7 +152,23 @@ async fn forward<S: cardan_runtime::service::Service>(
         }
         Ok(response) => {
             let (head, body) = response.into_parts();
-            let mut back = Response::new(Body::lane(Carried::new(body, &head.headers, came.body.clone())));
+            let (asker, name) = (replicas.clone(), found.trace());
+            let gone = move || {
+                let (asker, name) = (asker.clone(), name.clone());
+                Box::pin(async move { asker.has_left(&name).await })
+                    as Pin<Box<dyn Future<Output = _> + Send>>
+            };
+            let watch = Watch::new(replicas.term(), limits.read_idle_timeout, Box::new(gone));
+            let body = if is_stream(&head.headers) {
+                Body::lane(Carried::new(body, came.body.clone(), watch))
+            } else if let Some(all) = whole(body, watch, limits.outbox_bytes).await {
+                Body::full(all)
+            } else {
+                replicas.doubt(found);
+                let answer = Answer::on(HeaderMap::new());
+                return Tried::Answered(answer.busy(StatusCode::BAD_GATEWAY, LOST).into());
+            };
+            let mut back = Response::new(body);
             *back.status_mut() = head.status;
             copy(&BACK, &head.headers, back.headers_mut());
             Tried::Answered(back.into())
@@ -175,7 +196,7 @@ async fn answered(
             return done;
         }
         // A call may take long. A replica that stands still takes for ever, and has lost the session by now.
-        if replicas.is_gone(found).await {
+        if replicas.has_left(&found.trace()).await {
             return Err(Uncarried::Unknown);
         }
     }
@@ -254,5 +275,5 @@ fn repeat<S: cardan_runtime::service::Service>(hub: &Arc<Hub<S>>, record: &Recor
 }
 
 fn message(text: String) -> Decoded {
-    decode(&Bytes::from(text), Strictness::Standard, &cardan_proto::limits::Limits::DEFAULT)
+    decode(&Bytes::from(text), Strictness::Standard, &Limits::DEFAULT)
 }

@@ -30,5 +30,5 @@ pub use pass::{Errand, Pass};
 pub use place::{BadPlace, Place};
 pub use recent::Recent;
 pub use record::Record;
-pub use replicas::{Found, Hold, Replicas, Settings, Standing, Still, Unkept};
+pub use replicas::{Found, Hold, Replicas, Settings, Standing, Still, Trace, Unkept};
 pub use store::{Away, Open, Opening, Stream};

@@ -131,6 +131,13 @@ pub struct Found {
     name: String,
 }
 
+/// A session, and where it was.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    name: String,
+    address: String,
+}
+
 /// Why a session was not written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unkept {
@@ -287,9 +294,9 @@ impl Replicas {
     }
 
     /// Has the owner of a session lost it, for all that the store knows?
-    pub async fn is_gone(&self, found: &Found) -> bool {
-        match self.0.look(&found.name).await {
-            Ok(Some(now)) => now.address != found.address || matches!(now.step, Step::Take(_)),
+    pub async fn has_left(&self, trace: &Trace) -> bool {
+        match self.0.look(&trace.name).await {
+            Ok(Some(now)) => now.address != trace.address || matches!(now.step, Step::Take(_)),
             Ok(None) => true,
             Err(_) => false,
         }
@@ -386,6 +393,12 @@ impl Replicas {
 const NO_LEASE: &str = "the lease of this replica is being renewed";
 
 impl Found {
+    /// What is kept of it while its owner answers.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        Trace { name: self.name.clone(), address: self.address.clone() }
+    }
+
     fn elsewhere(name: String, owner: Owner, left: Duration) -> Self {
         let Owner { address, principal } = owner;
         Self { principal, address, step: Step::Forward(left), kept: None, name }
