@@ -8,7 +8,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use cardan_proto::limits::replicas::{BEAT_RETRY, OWNER_AGE, RECORD_BYTES, RECORD_GROWTH, UNKNOWN};
+use cardan_proto::limits::replicas::{
+    BEAT_RETRY, OWNER_AGE, RECORD_BYTES, RECORD_GROWTH, UNKNOWN, VALUE_BYTES,
+};
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
 use tokio::sync::watch;
@@ -478,15 +480,22 @@ impl Inner {
 
     async fn look(&self, name: &str) -> Result<Option<Found>, Away> {
         let (key, leases) = (self.session_key(name), self.prefix_of_leases());
-        let said = self.store.run(script::LOOK, &[key.as_bytes()], &[leases.as_bytes()]).await?;
+        let most = VALUE_BYTES.to_string();
+        let args = [leases.as_bytes(), most.as_bytes()];
+        let said = self.store.run(script::LOOK, &[key.as_bytes()], &args).await?;
         Ok(self.understand(name.to_owned(), said))
     }
 
     /// What the store has in the place of a session.
     fn understand(&self, name: String, said: Reply) -> Option<Found> {
-        let Reply::List(said) = said else { return None };
+        let said = match said {
+            Reply::List(said) => said,
+            Reply::Nothing => return None,
+            _ => Vec::new(),
+        };
         let [Reply::Bytes(owner), Reply::Bytes(fence), Reply::Bytes(sealed), Reply::Number(left)] = &said[..]
         else {
+            Tally::add(&self.tally.unreadable);
             return None;
         };
         let owned = Owned::open(sealed, &name, &self.keys).ok();

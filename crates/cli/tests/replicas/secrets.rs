@@ -48,6 +48,38 @@ fn t29_flipped_bytes_are_no_session() {
     }
 }
 
+/// T29, F21: what others put in the place of one session is no session, at whichever replica, and costs no other: the store is
+/// not taken for absent.
+#[test]
+fn t29_one_bad_key_is_one_lost_session() {
+    let Some(world) = World::start("bad", WHOLE, "") else { return };
+    let other = Session::open(world.at(0), None).unwrap();
+    let known = world.redis.keys(":session:");
+    let large = vec![b'x'; 2 << 20];
+    let mut told = 0;
+    for bad in [
+        &[&b"SET"[..], b"KEY", b"x"][..],
+        &[b"HSET", b"KEY", b"record", &large],
+        &[b"HDEL", b"KEY", b"fence"],
+    ] {
+        let session = Session::open(world.at(0), None).unwrap();
+        let keys = world.redis.keys(":session:");
+        let key = keys.iter().find(|key| !known.contains(key)).unwrap();
+        let words: Vec<&[u8]> =
+            bad.iter().map(|word| if *word == b"KEY" { key.as_bytes() } else { word }).collect();
+        world.redis.say(&words);
+        told += 1;
+        assert_eq!(session.echo(world.at(1), 1, "x").unwrap().status, 404, "{told}");
+        assert_eq!(world.count(1, "cardan_replica_unreadable_records_total"), told);
+        let _ = session.delete(world.at(0));
+        world.redis.say(&[b"DEL", key.as_bytes()]);
+        for number in 0..3 {
+            other.echoes(world.at(number), number, "on");
+        }
+    }
+    assert_eq!(world.counts("cardan_replica_store_failures_total"), 0);
+}
+
 /// T29, F22: a session is its principal's at every replica, and nobody else forwards.
 #[test]
 fn t29_a_session_is_its_principals_everywhere() {
