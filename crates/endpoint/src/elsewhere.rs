@@ -135,7 +135,8 @@ async fn forward<S: cardan_runtime::service::Service>(
 ) -> Tried {
     let (parts, replicas) = (came.parts, &sharing.inner().replicas);
     let session = parts.headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
-    let errand = Errand { method: parts.method.as_str(), path: parts.uri.path(), session };
+    let (method, path) = (parts.method.as_str(), parts.uri.path());
+    let errand = Errand { method, path, session, to: &found.address };
     let Some(pass) = replicas.pass(errand, came.body, came.principal.map(AsRef::as_ref)) else {
         let answer = Answer::on(HeaderMap::new()).status(StatusCode::INTERNAL_SERVER_ERROR);
         return Tried::Answered(answer.into());

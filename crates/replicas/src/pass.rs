@@ -18,6 +18,8 @@ pub struct Errand<'a> {
     pub path: &'a str,
     /// The session.
     pub session: &'a str,
+    /// Where the replica is reached that is to carry it out.
+    pub to: &'a str,
 }
 
 /// What a replica says of a client that it has let in.
@@ -26,6 +28,7 @@ pub struct Pass {
     /// As whom.
     pub principal: Option<String>,
     body: String,
+    pub(crate) nonce: String,
 }
 
 impl Pass {
@@ -42,15 +45,20 @@ struct Content {
     principal: Option<String>,
     errand: String,
     body: String,
+    /// Drawn for each, so that none is shown twice.
+    nonce: String,
 }
 
 /// The text of a header.
 pub(crate) fn write(errand: Errand<'_>, body: &[u8], principal: Option<&str>, keys: &Keys) -> Option<String> {
+    let mut nonce = [0; 16];
+    getrandom::fill(&mut nonce).ok()?;
     let content = Content {
         at: now().as_secs(),
         principal: principal.map(str::to_owned),
         errand: errand.digest()?,
         body: digest(&[body])?,
+        nonce: URL_SAFE_NO_PAD.encode(nonce),
     };
     let plain = serde_json::to_vec(&content).ok()?;
     Some(URL_SAFE_NO_PAD.encode(keys.seal(Purpose::Pass, &plain)?))
@@ -59,14 +67,14 @@ pub(crate) fn write(errand: Errand<'_>, body: &[u8], principal: Option<&str>, ke
 /// What is said; nothing: nobody of ours wrote this, not for this, or long ago.
 pub(crate) fn read(text: &str, errand: Errand<'_>, keys: &Keys) -> Option<Pass> {
     let plain = keys.open(Purpose::Pass, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
-    let Content { at, principal, errand: of, body } = serde_json::from_slice(&plain).ok()?;
+    let Content { at, principal, errand: of, body, nonce } = serde_json::from_slice(&plain).ok()?;
     let fresh = now().as_secs().abs_diff(at) <= PASS_AGE.as_secs();
-    (fresh && of == errand.digest()?).then_some(Pass { principal, body })
+    (fresh && of == errand.digest()?).then_some(Pass { principal, body, nonce })
 }
 
 impl Errand<'_> {
     fn digest(self) -> Option<String> {
-        digest(&[self.method.as_bytes(), self.path.as_bytes(), self.session.as_bytes()])
+        digest(&[self.method.as_bytes(), self.path.as_bytes(), self.session.as_bytes(), self.to.as_bytes()])
     }
 }
 
@@ -84,7 +92,7 @@ fn now() -> Duration {
 mod tests {
     use super::*;
 
-    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s" };
+    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s", to: "http://a" };
 
     /// T29, F22: a pass is good for its request, from whoever has the key, for a while.
     #[test]
@@ -94,17 +102,21 @@ mod tests {
         let read_back = read(&pass, ERRAND, &keys).unwrap();
         assert_eq!(read_back.principal.as_deref(), Some("ada"));
         assert!(read_back.is_for(b"{}") && !read_back.is_for(b"[]"));
+        let again = write(ERRAND, b"{}", Some("ada"), &keys).unwrap();
+        assert_ne!(read(&again, ERRAND, &keys).unwrap().nonce, read_back.nonce);
         for other in [
             Errand { method: "DELETE", ..ERRAND },
             Errand { path: "/x", ..ERRAND },
             Errand { session: "t", ..ERRAND },
+            Errand { to: "http://b", ..ERRAND },
         ] {
             assert_eq!(read(&pass, other, &keys), None, "{other:?}");
         }
         assert_eq!(read(&pass, ERRAND, &Keys::derive("other")), None);
         assert_eq!(read("nonsense", ERRAND, &keys), None);
         let at = now().as_secs() - 2 * PASS_AGE.as_secs();
-        let old = Content { at, principal: None, errand: ERRAND.digest().unwrap(), body: String::new() };
+        let (errand, nothing) = (ERRAND.digest().unwrap(), String::new());
+        let old = Content { at, principal: None, errand, body: nothing.clone(), nonce: nothing };
         let sealed = keys.seal(Purpose::Pass, &serde_json::to_vec(&old).unwrap()).unwrap();
         assert_eq!(read(&URL_SAFE_NO_PAD.encode(sealed), ERRAND, &keys), None);
     }

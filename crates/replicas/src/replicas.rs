@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_proto::limits::replicas::{
-    BEAT_RETRY, OWNER_AGE, RECORD_BYTES, RECORD_GROWTH, UNKNOWN, VALUE_BYTES,
+    BEAT_RETRY, OWNER_AGE, PASS_AGE, PASSES, RECORD_BYTES, RECORD_GROWTH, UNKNOWN, VALUE_BYTES,
 };
 use cardan_proto::moment::Moment;
 use http::{HeaderValue, Request};
@@ -71,6 +71,8 @@ struct Inner {
     owners: Owners,
     /// Names that no session has.
     unknown: Recent<String>,
+    /// Passes that were shown here.
+    shown: Recent<String>,
     tally: Tally,
     carry: Arc<dyn Carry>,
     keeper: OnceLock<AbortHandle>,
@@ -184,6 +186,8 @@ impl Replicas {
             standing: watch::Sender::new(Standing::default()),
             owners: Owners::default(),
             unknown: Recent::new(OWNER_AGE, UNKNOWN),
+            // From one end of what clocks may differ by to the other.
+            shown: Recent::new(2 * PASS_AGE, PASSES),
             tally: Tally::default(),
             carry: settings.carry,
             keeper: OnceLock::new(),
@@ -354,10 +358,17 @@ impl Replicas {
         HeaderValue::try_from(text).ok()
     }
 
-    /// What a forwarded request shows; nothing: no replica has forwarded it.
+    /// What a forwarded request shows; nothing: no replica has forwarded it to us, or it was shown before.
     #[must_use]
     pub fn admits(&self, pass: &HeaderValue, errand: Errand<'_>) -> Option<Pass> {
-        pass::read(pass.to_str().ok()?, errand, &self.0.keys)
+        let pass = pass::read(pass.to_str().ok()?, errand, &self.0.keys)?;
+        self.0.shown.add(pass.nonce.clone()).then_some(pass)
+    }
+
+    /// Where the others reach this replica.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.0.address
     }
 
     /// Brings a request to the replica at `address`.

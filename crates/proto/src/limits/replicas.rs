@@ -42,6 +42,9 @@ pub const ENDED: usize = 32_768;
 /// How long the word of a replica that forwards is good. Clocks of replicas may differ by as much.
 pub const PASS_AGE: Duration = Duration::from_secs(60);
 
+/// Passes that are remembered as shown, for as long as they could be shown again. More: the oldest are forgotten early.
+pub const PASSES: usize = 1 << 18;
+
 /// How long a look at the store is believed about who owns a session of others.
 pub const OWNER_AGE: Duration = Duration::from_secs(2);
 
