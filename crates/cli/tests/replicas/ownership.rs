@@ -121,3 +121,62 @@ fn f22_who_stood_still_owns_nothing() {
     until("it knows better", || is_echo(&session.echo(world.at(0), 2, "there").unwrap(), 2, "there"));
     assert_eq!(world.counts("cardan_replica_takeovers_total"), 1);
 }
+
+/// F22: a stream that has begun ends with a word for its call when the replica that makes it stands still.
+#[test]
+fn f22_a_stream_of_who_stands_still_ends() {
+    let Some(world) = World::start("silent", BRIEF, "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    let params = json!({ "name": "slow", "arguments": { "steps": 3000, "delay_ms": 100 }, "_meta": { "progressToken": "p" } });
+    let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });
+    let mut stream = send(world.at(1), "POST", &session.headers(), &call.to_string()).unwrap();
+    let mut told = Vec::new();
+    while !String::from_utf8_lossy(&told).contains("notifications/progress") {
+        let mut bytes = [0; 1024];
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&told));
+        told.extend_from_slice(&bytes[..count]);
+    }
+    world.replicas[0].signal("STOP");
+    stream.read_to_end(&mut told).unwrap();
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("event: broken") && told.contains("broke off"), "{told}");
+    world.replicas[0].signal("CONT");
+}
+
+/// F21: a session is not said to have ended while the store keeps it for others.
+#[test]
+fn f21_the_end_of_a_session_is_known_to_all() {
+    let Some(redis) = Redis::start() else { return };
+    let way = Way::to(redis.port);
+    let ports = [way.port, redis.port];
+    let world = World::before(redis, "ends", WHOLE, "", &ports);
+    let session = Session::open(world.at(0), None).unwrap();
+    way.cut();
+    let got = ask(world.at(0), "DELETE", &session.headers(), "").unwrap();
+    assert!(got.status == 503 && got.head.contains("retry-after: "), "{got:?}");
+    session.echoes(world.at(0), 1, "still");
+    way.mend();
+    until("it ends", || session.delete(world.at(0)) == 204);
+    assert_eq!(world.redis.keys(":session:"), [""; 0]);
+    for number in 0..2 {
+        assert_eq!(session.echo(world.at(number), 2, "x").unwrap().status, 404);
+    }
+}
+
+/// F21: what has ended does not come back with a store that fell back to an older state.
+#[test]
+fn f21_what_has_ended_stays_so() {
+    let Some(world) = World::start("older", WHOLE, "") else { return };
+    let session = Session::open(world.at(0), None).unwrap();
+    let [key] = &world.redis.keys(":session:")[..] else { panic!("not one session") };
+    let said = world.redis.say(&[b"DUMP", key.as_bytes()]);
+    let at = said.iter().position(|byte| *byte == b'\n').unwrap();
+    assert_eq!(session.delete(world.at(0)), 204);
+    let restored = world.redis.say(&[b"RESTORE", key.as_bytes(), b"60000", &said[at + 1..said.len() - 2]]);
+    assert_eq!(restored, b"+OK\r\n");
+    for number in 0..3 {
+        assert_eq!(session.echo(world.at(number), 1, "x").unwrap().status, 404, "{number}");
+    }
+    assert_eq!(world.counts("cardan_replica_takeovers_total"), 0);
+}
