@@ -5,10 +5,11 @@
 mod relaying;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client, Connector, Started, TaskOptions};
-use cardan_gateway::relay::{Isolation, Relay};
+use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::{Era, Revision, Revisions};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::limits::Limits;
@@ -20,7 +21,10 @@ use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host as _;
 use cardan_server::{Cx, Server, Stop};
-use relaying::{CELLS, Cell, answering, choice, connect, plain, relay, relay_sharing, revisions, soon, text};
+use relaying::{
+    CELLS, Cell, answering, choice, connect, making, plain, relay, relay_sharing, relay_with, revisions,
+    soon, text,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -409,4 +413,75 @@ async fn a_task_is_known_to_its_principal_alone() {
         soon("cancel", task.cancel()).await.unwrap();
         while !soon("look", task.look()).await.unwrap().status.is_terminal() {}
     }
+}
+
+/// TSKD-20: a list of the same design has what its session made, though the server knows us as one.
+#[tokio::test]
+async fn a_list_has_what_its_session_made() {
+    for isolation in [Isolation::Client, Isolation::Shared] {
+        let server = server(Era::Legacy, &Arc::default());
+        let (making, _) = making(move |link| {
+            let server = server.clone();
+            async move { drop(server.serve_as(link, Some("us".into())).await) }
+        });
+        let options = Options { behind: Behind::One, isolation, ..Options::default() };
+        let relay = Relay::start(making, options).await.unwrap();
+        let client = connect(&relay, Era::Legacy, plain()).await;
+        let params = json!({"name": "hold", "arguments": {}, "task": {"ttl": 60000}});
+        let made = call(&client, Method::ToolsCall, params).await;
+        let listed = call(&client, Method::TasksList, json!({})).await;
+        assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{isolation:?} {listed}");
+        assert_eq!(listed["tasks"][0]["taskId"], made["task"]["taskId"], "{isolation:?}");
+        let other = connect(&relay, Era::Legacy, plain()).await;
+        let listed = call(&other, Method::TasksList, json!({})).await;
+        assert_eq!(listed["tasks"], json!([]), "{isolation:?}");
+    }
+}
+
+/// TSKD-21, TSKE-14: names that someone made up take no room, and none is needed to say that they are unknown.
+#[tokio::test]
+async fn invented_names_take_no_room() {
+    let limits = Limits { tasks: 1, tasks_per_principal: 1, ..Limits::DEFAULT };
+    let options = Options { behind: Behind::One, limits, ..Options::default() };
+    let (relay, _) = relay_with(&server(Era::Legacy, &Arc::default()), options).await;
+    let client = connect(&relay, Era::Modern, plain()).await;
+    let unknown = |n: u8| json!({"taskId": format!("none-{n}"), "inputResponses": {}, "_meta": declared()});
+    let hold = json!({"name": "hold", "arguments": {}, "_meta": declared()});
+    for round in 0..2 {
+        for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
+            let refused = try_call(&client, method.clone(), unknown(round)).await;
+            assert_eq!(code_of(refused), code::INVALID_PARAMS, "{round} {method:?}");
+        }
+        if round == 0 {
+            assert_eq!(call(&client, Method::ToolsCall, hold.clone()).await["resultType"], "task");
+        }
+    }
+    assert_eq!(code_of(try_call(&client, Method::ToolsCall, hold).await), code::BUSY);
+}
+
+/// TSKD-4: a tool that ran as a task only, and does no more, is called as it is now.
+#[tokio::test]
+async fn what_a_tool_supports_is_learned_again() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let now = Arc::clone(&changed);
+    let (making, _) = making(move |link| {
+        let builder = Server::builder("tasks", "1")
+            .revisions(revisions(Era::Legacy))
+            .tool("work", "works", |_: Cx| async move { Ok::<_, Stop>("worked") })
+            .tool("other", "works", |_: Cx| async move { Ok::<_, Stop>("worked") })
+            .task_support("other", TaskSupport::Required);
+        let server = match now.load(Ordering::SeqCst) {
+            false => builder.task_support("work", TaskSupport::Required).build(),
+            true => builder.build(),
+        };
+        async move { drop(server.serve(link).await) }
+    });
+    let options = Options { isolation: Isolation::Call, ..Options::default() };
+    let relay = Relay::start(making, options).await.unwrap();
+    let client = connect(&relay, Era::Modern, plain()).await;
+    let work = json!({"name": "work", "arguments": {}, "_meta": declared()});
+    assert_eq!(call(&client, Method::ToolsCall, work.clone()).await["resultType"], "task");
+    changed.store(true, Ordering::SeqCst);
+    let worked = call(&client, Method::ToolsCall, work).await;
+    assert_eq!(worked["content"][0]["text"], "worked", "{worked}");
 }

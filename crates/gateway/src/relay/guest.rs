@@ -22,7 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::line::{Hears, Line};
 use super::names::{self, Names};
-use super::tasks::{self, Crossing, Legacy, Owner, Tasks};
+use super::tasks::{self, Crossing, Legacy, Made, Owner, Tasks};
 use super::voice::asked;
 use super::wants::{Following, Wants};
 use super::who::Who;
@@ -136,13 +136,13 @@ impl Guest {
     async fn pass_on(&self, cx: CallCx, called: Called, concern: names::Tasks) -> Result<Answer, Fault> {
         let upstream = self.ready().await?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
-        let method = called.call.method;
-        let mut outcome = self.exchange(&cx, &method, params, called.progress).await;
+        let method = &called.call.method;
+        let mut outcome = self.exchange(&cx, method, params, called.progress).await;
         if concern == names::Tasks::Maybe {
-            outcome = self.tasks.remember(&method, &self.owner, outcome);
+            outcome = self.tasks.remember(&called.call, &self.owner, outcome);
         }
-        let outcome = self.names.outward(concern, &method, outcome);
-        Ok(terms::answer(outcome, &method, Era::Legacy, upstream, &self.who))
+        let outcome = self.names.outward(concern, method, outcome);
+        Ok(terms::answer(outcome, method, Era::Legacy, upstream, &self.who))
     }
 
     async fn ready(&self) -> Result<Era, Fault> {
@@ -171,7 +171,8 @@ impl Guest {
     async fn with_tasks(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         match tasks::crossing(&called, self.design)? {
             Crossing::Nothing => {
-                let concern = self.concern(&called);
+                self.tasks.admit_new(&called, &self.owner)?;
+                let concern = names::concern(&called, self.design);
                 self.pass_on(cx, called, concern).await
             }
             Crossing::About => {
@@ -180,7 +181,7 @@ impl Guest {
             }
             Crossing::Same => {
                 self.tasks.admit(&called.call, &self.owner)?;
-                let concern = self.concern(&called);
+                let concern = names::concern(&called, self.design);
                 self.pass_on(cx, called, concern).await
             }
             Crossing::Tools => {
@@ -190,7 +191,9 @@ impl Guest {
             Crossing::Make(wish) => {
                 self.tasks.ledger.room(&self.owner)?;
                 let result = self.declaring(&cx, &called).await?;
-                self.legacy(cx).made(&wish, result)
+                let made = Made::of(&self.tasks, &self.owner, &wish, result)?;
+                self.legacy(cx).follow(&made);
+                made.answer(&self.tasks)
             }
             Crossing::Plain => match self.pass_on(cx.clone(), called.clone(), names::Tasks::No).await? {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.
@@ -201,10 +204,6 @@ impl Guest {
                 answer => Ok(answer),
             },
         }
-    }
-
-    fn concern(&self, called: &Called) -> names::Tasks {
-        self.names.concern(called, self.design, self.owner.principal.as_ref())
     }
 
     /// Makes a call that may be answered with a task.

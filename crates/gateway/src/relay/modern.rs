@@ -62,6 +62,7 @@ async fn pass_on(
         // Where both are modern the client answers itself, and the upstream keeps what it wants back with it.
         rounds: Rounds::Callers,
         words: Words::Clients,
+        session: 0,
     };
     Running::begin(core, plan, principal, cx, called, held).await
 }

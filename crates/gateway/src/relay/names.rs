@@ -36,16 +36,6 @@ impl Names {
         servers.find(|server| task.starts_with(&before(server)))
     }
 
-    /// May the result of this call name a task that is called otherwise here, or that is to be remembered for someone?
-    /// Only then is it looked at.
-    pub(super) fn concern(&self, called: &Called, design: Option<Design>, owner: Option<&Arc<str>>) -> Tasks {
-        if design.is_none() || self.0.is_none() && owner.is_none() {
-            return Tasks::No;
-        }
-        let made = || called.call.method == Method::ToolsCall && tasks::wanted(called);
-        if called.call.method.is_about_task() || made() { Tasks::Maybe } else { Tasks::No }
-    }
-
     /// The params of a call, with the server's own name of the task that it is about.
     pub(super) fn inward(&self, call: &Call, params: Option<Bytes>) -> Option<Bytes> {
         let params = params?;
@@ -152,6 +142,15 @@ impl Names {
         for task in tasks {
             *task = self.dressed(task);
         }
+    }
+}
+
+/// May the result of this call name a task? Only then is it looked at.
+pub(super) fn concern(called: &Called, design: Option<Design>) -> Tasks {
+    let made = || called.call.method == Method::ToolsCall && tasks::wanted(called);
+    match design {
+        Some(_) if called.call.method.is_about_task() || made() => Tasks::Maybe,
+        _ => Tasks::No,
     }
 }
 

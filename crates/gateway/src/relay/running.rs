@@ -16,7 +16,7 @@ use cardan_runtime::cx::CallCx;
 
 use super::askable::Askable;
 use super::line::level_of;
-use super::names::Tasks;
+use super::names::{Tasks, concern};
 use super::park::Bound;
 use super::pool::{Lease, Need};
 use super::reserve::Ticket;
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) rounds: Rounds,
     /// In whose words the result is.
     pub(super) words: Words,
+    /// The session of its client, where that has one.
+    pub(super) session: u64,
 }
 
 /// In whose words a result is.
@@ -63,6 +65,7 @@ pub(super) struct Running {
     /// May its result name a task?
     tasks: Tasks,
     words: Words,
+    session: u64,
     /// How its log notes come.
     notes: Notes,
     /// What the call occupies elsewhere, for as long as it runs.
@@ -160,10 +163,11 @@ impl Running {
             rounds: plan.rounds,
             lease: Some(lease),
             tasks: match plan.words {
-                Words::Clients => core.names.concern(&called, core.design(), principal.as_ref()),
+                Words::Clients => concern(&called, core.design()),
                 Words::Upstreams => Tasks::No,
             },
             words: plan.words,
+            session: plan.session,
             notes: match (plan.logs, called.revision.era(), upstream, core.options.behind) {
                 (Some(_), Era::Modern, Era::Legacy, Behind::One) => Notes::Beside,
                 _ => Notes::Before,
@@ -212,8 +216,8 @@ impl Running {
                     let outcome = match self.tasks {
                         Tasks::No => outcome,
                         Tasks::Maybe => {
-                            let owner = Owner::of(principal.as_ref());
-                            let outcome = core.tasks.remember(&self.method, &owner, outcome);
+                            let owner = Owner { session: self.session, ..Owner::of(principal.as_ref()) };
+                            let outcome = core.tasks.remember(&called.call, &owner, outcome);
                             core.names.outward(self.tasks, &self.method, outcome)
                         }
                     };

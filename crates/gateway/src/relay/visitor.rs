@@ -20,7 +20,7 @@ use super::guest::{OnChange, announced, empty, tell, uri_of};
 use super::modern::Ear;
 use super::pool::{Lease, Need};
 use super::running::{Held, Plan, Running, Words};
-use super::tasks::{self, Crossing, Legacy, Owner};
+use super::tasks::{self, Crossing, Legacy, Made, Owner};
 use super::wants::{Following, Wants};
 use super::{Core, modern, terms};
 use crate::fleet::lock;
@@ -92,6 +92,7 @@ impl Visitor {
             // What a modern upstream asks by its results is asked here, and its session makes the retry.
             rounds: Rounds::Ours,
             words,
+            session: self.owner.session,
         };
         Running::begin(&self.core, plan, self.principal.clone(), cx, called, held).await
     }
@@ -100,7 +101,10 @@ impl Visitor {
     async fn with_tasks(&self, cx: CallCx, called: Called, held: Held) -> Result<Answer, Fault> {
         let tasks = &self.core.tasks;
         match tasks::crossing(&called, self.core.design())? {
-            Crossing::Nothing => self.pass_on(&cx, called, held, Words::Clients).await,
+            Crossing::Nothing => {
+                tasks.admit_new(&called, &self.owner)?;
+                self.pass_on(&cx, called, held, Words::Clients).await
+            }
             Crossing::Same => {
                 tasks.admit(&called.call, &self.owner)?;
                 self.pass_on(&cx, called, held, Words::Clients).await
@@ -118,9 +122,13 @@ impl Visitor {
             Crossing::Make(wish) => {
                 tasks.ledger.room(&self.owner)?;
                 let result = self.declaring(&cx, called, held).await?;
-                let mut lease = self.lease().await?;
-                lease.landed();
-                self.legacy(&lease, cx).made(&wish, result)
+                let made = Made::of(tasks, &self.owner, &wish, result)?;
+                // The task is there, whether it can be followed or not.
+                if let Ok(mut lease) = self.lease().await {
+                    lease.landed();
+                    self.legacy(&lease, cx).follow(&made);
+                }
+                made.answer(tasks)
             }
             Crossing::Plain => match self.pass_on(&cx, called.clone(), held, Words::Clients).await? {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.

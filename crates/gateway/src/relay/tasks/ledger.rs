@@ -3,7 +3,7 @@
 //! Bounded in number and time. What was made before this program ran is not in it: then only who has no name, and so
 //! cannot be told from others, may try a task by its name.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,7 +34,34 @@ struct Inner {
     minted: u64,
     /// In the order in which they were made.
     entries: BTreeMap<u64, Arc<Entry>>,
-    index: HashMap<Box<str>, u64>,
+    /// By name, and so of several owners: each may have a server of its own.
+    index: HashMap<Box<str>, Vec<u64>>,
+    /// In the order in which they expire.
+    ends: BTreeSet<(Instant, u64)>,
+}
+
+impl Inner {
+    fn called(&self, name: &str) -> impl Iterator<Item = &Arc<Entry>> {
+        let places = self.index.get(name).into_iter().flatten();
+        places.filter_map(|place| self.entries.get(place))
+    }
+
+    /// The one of this name that is meant by this one: made in its own session, else in any of its own.
+    fn meant(&self, name: &str, owner: &Owner) -> Option<&Arc<Entry>> {
+        let own = |entry: &&Arc<Entry>| entry.owner.principal == owner.principal;
+        self.called(name).find(|entry| entry.owner == *owner).or_else(|| self.called(name).find(own))
+    }
+
+    fn remove(&mut self, place: u64) {
+        let Some(gone) = self.entries.remove(&place) else { return };
+        self.ends.remove(&(gone.until, place));
+        if let Some(places) = self.index.get_mut(&gone.name) {
+            places.retain(|at| *at != place);
+            if places.is_empty() {
+                self.index.remove(&gone.name);
+            }
+        }
+    }
 }
 
 /// Whose a task is.
@@ -62,6 +89,9 @@ impl Owner {
 pub(in crate::relay) struct Entry {
     /// What its server calls it.
     pub(in crate::relay) id: Box<str>,
+    /// What it is called here.
+    pub(super) name: Box<str>,
+    place: u64,
     owner: Owner,
     until: Instant,
     /// What is kept of one that never was one at its server: the result came at once.
@@ -76,6 +106,8 @@ pub(in crate::relay) struct Entry {
 #[derive(Default)]
 struct Within {
     cancelled: bool,
+    /// Its owner has what came of it.
+    spent: bool,
     /// What a legacy client is asked now, or has answered.
     asked: HashSet<Box<str>>,
     /// Tells a legacy client how it stands.
@@ -101,6 +133,20 @@ impl Entry {
 
     pub(super) fn is_cancelled(&self) -> bool {
         lock(&self.inner).cancelled
+    }
+
+    /// Its owner has what came of it: before all others it may make room.
+    pub(super) fn spend(&self) {
+        lock(&self.inner).spent = true;
+    }
+
+    fn is_spent(&self) -> bool {
+        lock(&self.inner).spent
+    }
+
+    /// Was it made by this one, in this session?
+    pub(super) fn is_of(&self, owner: &Owner) -> bool {
+        self.owner == *owner
     }
 
     pub(super) fn follow(&self, following: Following) {
@@ -135,51 +181,109 @@ impl Ledger {
     /// Is there room for one more? Before a call is made that may become one.
     pub(in crate::relay) fn room(&self, owner: &Owner) -> Result<(), Fault> {
         let mut inner = lock(&self.inner);
-        self.expire(&mut inner);
-        match self.is_full(&inner, owner) {
+        self.room_in(&mut inner, owner)
+    }
+
+    fn room_in(&self, inner: &mut Inner, owner: &Owner) -> Result<(), Fault> {
+        self.expire(inner);
+        match self.is_full(inner, owner) && self.spent(inner, owner).is_none() {
             true => Err(Fault::new(code::BUSY, "too many tasks are kept; wait until one expires")),
             false => Ok(()),
         }
     }
 
     fn is_full(&self, inner: &Inner, owner: &Owner) -> bool {
-        let same = |entry: &&Arc<Entry>| entry.owner.principal == owner.principal;
-        let most = match owner.principal {
-            Some(_) => self.limits.tasks_per_principal,
-            None => self.limits.tasks,
-        };
-        inner.entries.len() >= self.limits.tasks || inner.entries.values().filter(same).count() >= most
+        inner.entries.len() >= self.limits.tasks || self.has_its_share(inner, owner)
     }
 
-    /// The server made one although there is no room: the oldest is forgotten, of the same owner if it has any.
+    /// Has this one as many as one may have?
+    fn has_its_share(&self, inner: &Inner, owner: &Owner) -> bool {
+        let own = inner.entries.values().filter(|entry| entry.owner.principal == owner.principal);
+        owner.principal.is_some() && own.count() >= self.limits.tasks_per_principal
+    }
+
+    /// The oldest whose result its owner has: of the same owner, where that has too many.
+    fn spent(&self, inner: &Inner, owner: &Owner) -> Option<u64> {
+        let share = self.has_its_share(inner, owner);
+        let fits = |entry: &&Arc<Entry>| !share || entry.owner.principal == owner.principal;
+        inner.entries.values().filter(fits).find(|entry| entry.is_spent()).map(|entry| entry.place)
+    }
+
+    /// The server made one although there is no room: one is forgotten that costs least. Without a name one loses little,
+    /// since it may still try its task; nobody loses one to somebody else who has any.
     fn make_room(&self, inner: &mut Inner, owner: &Owner) {
         while self.is_full(inner, owner) {
-            let same = |(_, entry): &(&u64, &Arc<Entry>)| entry.owner.principal == owner.principal;
-            let oldest = inner.entries.iter().find(same).or_else(|| inner.entries.first_key_value());
-            let Some(place) = oldest.map(|(place, _)| *place) else { return };
-            if let Some(gone) = inner.entries.remove(&place) {
-                inner.index.remove(&gone.id);
-            }
+            let share = self.has_its_share(inner, owner);
+            let oldest = |of: &Option<Arc<str>>| {
+                inner.entries.values().find(|entry| entry.owner.principal == *of).map(|entry| entry.place)
+            };
+            let gone = self
+                .spent(inner, owner)
+                .or_else(|| if share { None } else { oldest(&None) })
+                .or_else(|| oldest(&owner.principal))
+                .or_else(|| inner.entries.first_key_value().map(|(place, _)| *place));
+            let Some(gone) = gone else { return };
+            inner.remove(gone);
         }
     }
 
-    /// One was made.
+    /// One was made. The server's name for it stays: where each session has a server of its own, so it has the names.
     pub(in crate::relay) fn put(&self, id: &str, owner: Owner, ttl: Option<Lifetime>) -> Arc<Entry> {
-        self.insert(id, owner, self.kept_for(ttl), None)
+        let mut inner = lock(&self.inner);
+        let before = inner.called(id).find(|entry| entry.owner == owner).map(|entry| entry.place);
+        if let Some(before) = before {
+            inner.remove(before);
+        }
+        self.insert(&mut inner, (id, id.into()), owner, self.kept_for(ttl), None)
+    }
+
+    /// One was made by a line that may lead to a server of its own: where its owner has one of that name already, it gets
+    /// another.
+    pub(super) fn mint(&self, id: &str, owner: Owner, ttl: Option<Lifetime>) -> Arc<Entry> {
+        let mut inner = lock(&self.inner);
+        self.expire(&mut inner);
+        let (mut name, mut n) = (id.to_owned(), 1_u64);
+        while inner.meant(&name, &owner).is_some() {
+            n += 1;
+            name = format!("{id}~{n}");
+        }
+        self.insert(&mut inner, (id, name.into()), owner, self.kept_for(ttl), None)
+    }
+
+    /// One is there that was made elsewhere.
+    pub(super) fn adopt(&self, id: &str, owner: &Owner, ttl: Option<Lifetime>) -> Result<Arc<Entry>, Fault> {
+        let mut inner = lock(&self.inner);
+        // Someone else may have asked meanwhile.
+        if let Some(known) = inner.meant(id, owner) {
+            return Ok(Arc::clone(known));
+        }
+        self.room_in(&mut inner, owner)?;
+        Ok(self.insert(&mut inner, (id, id.into()), owner.clone(), self.kept_for(ttl), None))
     }
 
     /// One that never was one at its server.
     pub(super) fn keep(&self, id: &str, owner: Owner, life: Life) -> Arc<Entry> {
         let until = life.expires().elapsed();
-        self.insert(id, owner, (self.start + until).saturating_duration_since(Instant::now()), Some(life))
+        let time = (self.start + until).saturating_duration_since(Instant::now());
+        self.insert(&mut lock(&self.inner), (id, id.into()), owner, time, Some(life))
     }
 
-    fn insert(&self, id: &str, owner: Owner, time: Duration, kept: Option<Life>) -> Arc<Entry> {
-        let mut inner = lock(&self.inner);
-        self.expire(&mut inner);
-        self.make_room(&mut inner, &owner);
+    fn insert(
+        &self,
+        inner: &mut Inner,
+        (id, name): (&str, Box<str>),
+        owner: Owner,
+        time: Duration,
+        kept: Option<Life>,
+    ) -> Arc<Entry> {
+        self.expire(inner);
+        self.make_room(inner, &owner);
+        inner.minted += 1;
+        let place = inner.minted;
         let entry = Arc::new(Entry {
             id: id.into(),
+            name: name.clone(),
+            place,
             owner,
             until: Instant::now() + time,
             kept,
@@ -187,11 +291,8 @@ impl Ledger {
             tending: Tending::default(),
             inner: Mutex::default(),
         });
-        inner.minted += 1;
-        let place = inner.minted;
-        if let Some(before) = inner.index.insert(id.into(), place) {
-            inner.entries.remove(&before);
-        }
+        inner.index.entry(name).or_default().push(place);
+        inner.ends.insert((entry.until, place));
         inner.entries.insert(place, Arc::clone(&entry));
         entry
     }
@@ -214,20 +315,23 @@ impl Ledger {
     pub(in crate::relay) fn find(&self, id: &str, owner: &Owner) -> Result<Option<Arc<Entry>>, Fault> {
         let mut inner = lock(&self.inner);
         self.expire(&mut inner);
-        let known = inner.index.get(id).and_then(|place| inner.entries.get(place));
-        match known {
-            Some(entry) if entry.owner.principal == owner.principal => Ok(Some(Arc::clone(entry))),
-            None if owner.principal.is_none() => Ok(None),
-            _ => Err(unknown()),
+        match inner.meant(id, owner) {
+            Some(entry) => Ok(Some(Arc::clone(entry))),
+            None if owner.principal.is_none() && inner.called(id).next().is_none() => Ok(None),
+            None => Err(unknown()),
         }
     }
 
-    /// It is gone at its server.
-    pub(super) fn forget(&self, id: &str) {
+    /// Is the task of this name in this one's list?
+    pub(super) fn lists(&self, id: &str, owner: &Owner) -> bool {
         let mut inner = lock(&self.inner);
-        if let Some(place) = inner.index.remove(id) {
-            inner.entries.remove(&place);
-        }
+        self.expire(&mut inner);
+        inner.called(id).any(|entry| entry.owner.lists(owner))
+    }
+
+    /// It is gone at its server.
+    pub(super) fn forget(&self, entry: &Entry) {
+        lock(&self.inner).remove(entry.place);
     }
 
     /// So many tasks of one owner after a place, each with its own.
@@ -280,14 +384,11 @@ impl Ledger {
 
     fn expire(&self, inner: &mut Inner) {
         let now = Instant::now();
-        let index = &mut inner.index;
-        inner.entries.retain(|place, entry| {
-            let stays = entry.until > now;
-            if !stays && index.get(&entry.id) == Some(place) {
-                index.remove(&entry.id);
-            }
-            stays
-        });
+        while let Some((until, place)) = inner.ends.first().copied()
+            && until <= now
+        {
+            inner.remove(place);
+        }
     }
 }
 
@@ -361,5 +462,56 @@ mod tests {
             "the oldest makes room where the server made one all the same"
         );
         assert!(ledger.find("b", &named("ada")).is_ok() && ledger.find("d", &named("ada")).is_ok());
+    }
+
+    /// TSKD-20, TSKE-22: servers that are started for each client may use the same names: nobody loses or shares a task by that.
+    #[tokio::test(start_paused = true)]
+    async fn one_name_may_be_of_several() {
+        let ledger = Ledger::new(&Limits::DEFAULT);
+        let in_session =
+            |principal: Option<&str>, session| Owner { principal: principal.map(Into::into), session };
+        let owners = [
+            in_session(Some("ada"), 1),
+            in_session(Some("ada"), 2),
+            in_session(Some("bob"), 3),
+            in_session(None, 4),
+            in_session(None, 5),
+        ];
+        let made = owners.clone().map(|owner| ledger.put("1", owner, None));
+        for (owner, made) in owners.iter().zip(&made) {
+            assert!(Arc::ptr_eq(&ledger.find("1", owner).unwrap().unwrap(), made), "{owner:?}");
+        }
+        ledger.forget(&made[3]);
+        assert!(Arc::ptr_eq(&ledger.find("1", &owners[4]).unwrap().unwrap(), &made[4]));
+        assert!(!ledger.lists("1", &owners[3]) && ledger.lists("1", &owners[4]));
+        // Of one owner, by lines of which each has its own server.
+        let (first, second) = (ledger.mint("2", named("eve"), None), ledger.mint("2", named("eve"), None));
+        assert_eq!((&*first.name, &*second.id, &*second.name), ("2", "2", "2~2"));
+        assert!(Arc::ptr_eq(&ledger.find("2~2", &named("eve")).unwrap().unwrap(), &second));
+        assert_eq!(&*ledger.mint("2", named("ada"), None).name, "2", "another's is in nobody's way");
+        let known = ledger.adopt("2", &named("eve"), None).unwrap();
+        assert!(Arc::ptr_eq(&known, &first), "it is known already");
+    }
+
+    /// TSKD-21: where there is no room, what costs least goes first: what its owner has fetched, then what may be tried by its
+    /// name all the same.
+    #[tokio::test(start_paused = true)]
+    async fn what_costs_least_makes_room() {
+        let limits = Limits { tasks: 3, tasks_per_principal: 2, ..Limits::DEFAULT };
+        let ledger = Ledger::new(&limits);
+        ledger.put("a", named("ada"), None);
+        let fetched = ledger.put("b", named("ada"), None);
+        assert!(ledger.room(&named("ada")).is_err());
+        fetched.spend();
+        ledger.room(&named("ada")).unwrap();
+        ledger.put("c", named("ada"), None);
+        assert!(ledger.find("b", &named("ada")).is_err() && ledger.find("a", &named("ada")).is_ok());
+        ledger.put("n", Owner::default(), None);
+        assert!(ledger.adopt("m", &Owner::default(), None).is_err(), "it is full");
+        ledger.put("d", named("bob"), None);
+        assert!(ledger.find("n", &Owner::default()).unwrap().is_none(), "it may be tried");
+        ledger.put("e", named("bob"), None);
+        assert!(ledger.find("d", &named("bob")).is_err(), "one's own, before another's");
+        assert!(ledger.find("a", &named("ada")).is_ok() && ledger.find("c", &named("ada")).is_ok());
     }
 }

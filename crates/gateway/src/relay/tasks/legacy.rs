@@ -46,6 +46,53 @@ pub(in crate::relay) fn wish(call: &Call) -> Result<Option<TaskMetadata>, Fault>
     wish.map_err(|error| Fault::invalid_params(format!("params.task: {error}")))
 }
 
+/// A task of a legacy client, as the client reads it.
+pub(in crate::relay) struct Made {
+    entry: Arc<Entry>,
+    task: Task,
+}
+
+impl Made {
+    /// A call of this owner that wanted a task was answered so. Needs no line: what exists is known, whatever fails next.
+    pub(in crate::relay) fn of(
+        tasks: &Tasks,
+        owner: &Owner,
+        wish: &TaskMetadata,
+        result: Bytes,
+    ) -> Result<Self, Fault> {
+        if ResultType::peek(&result) != ResultType::Task {
+            return Self::at_once(tasks, owner, wish, terms::without_seal(result));
+        }
+        let task = cross::read(&result).ok_or_else(|| tasks.broken())?;
+        let entry = tasks.ledger.put(&task.task_id, owner.clone(), task.ttl_ms);
+        Ok(Self { entry, task: cross::core_of(&task) })
+    }
+
+    /// The result is there already: the task has ended.
+    fn at_once(tasks: &Tasks, owner: &Owner, wish: &TaskMetadata, result: Bytes) -> Result<Self, Fault> {
+        let ledger = &tasks.ledger;
+        let mut random = [0; 16];
+        orion::util::secure_rand_bytes(&mut random)
+            .map_err(|_| Fault::internal("no name for the task can be made"))?;
+        let id = format!("kept-{}", URL_SAFE_NO_PAD.encode(random));
+        let now = ledger.now();
+        let mut life = Life::begin(Design::Core, ledger.kept_by(wish.ttl), now);
+        let result = match ledger.fits(owner, result.len()) {
+            true => Ok(result),
+            false => Err(Fault::internal("the result is too large to be kept")),
+        };
+        life.finish(result, now);
+        let entry = ledger.keep(&id, owner.clone(), life);
+        let task = ledger.view(&entry).ok_or_else(unknown)?;
+        Ok(Self { entry, task })
+    }
+
+    /// What the call is answered.
+    pub(in crate::relay) fn answer(self, tasks: &Tasks) -> Result<Answer, Fault> {
+        encode(&CreateTaskResult { task: tasks.named(self.task), meta: None }).map(Answer::Done)
+    }
+}
+
 impl Legacy<'_> {
     /// Answers a call about tasks.
     pub(in crate::relay) async fn about(&self, call: &Call) -> Result<Answer, Fault> {
@@ -60,6 +107,9 @@ impl Legacy<'_> {
                     Some(life) => life.outcome().unwrap_or_else(|| Err(unknown()))?,
                     None => self.finished(&id, entry.as_ref()).await?,
                 };
+                if let Some(entry) = &entry {
+                    entry.spend();
+                }
                 let name = self.tasks.names.dressed(&id);
                 Ok(Answer::Bare(cross::tied(&terms::without_seal(result), &name)))
             }
@@ -69,46 +119,19 @@ impl Legacy<'_> {
                     Some(kept) => kept,
                     None => self.head(&self.look(&id).await?, entry.as_ref())?,
                 };
-                encode(&self.named(task)).map(Answer::Done)
+                encode(&self.tasks.named(task)).map(Answer::Done)
             }
         }
     }
 
-    /// A call that wanted a task was answered so.
-    pub(in crate::relay) fn made(&self, wish: &TaskMetadata, result: Bytes) -> Result<Answer, Fault> {
-        let task = if ResultType::peek(&result) == ResultType::Task {
-            let task = cross::read(&result).ok_or_else(|| self.tasks.broken())?;
-            let entry = self.tasks.ledger.put(&task.task_id, self.owner.clone(), task.ttl_ms);
-            if !task.status.is_terminal() {
-                self.follow(&entry);
-            }
-            cross::core_of(&task)
-        } else {
-            self.keep(wish, terms::without_seal(result))?
-        };
-        encode(&CreateTaskResult { task: self.named(task), meta: None }).map(Answer::Done)
-    }
-
-    /// The result is there already: the task has ended.
-    fn keep(&self, wish: &TaskMetadata, result: Bytes) -> Result<Task, Fault> {
-        let ledger = &self.tasks.ledger;
-        let mut random = [0; 16];
-        orion::util::secure_rand_bytes(&mut random)
-            .map_err(|_| Fault::internal("no name for the task can be made"))?;
-        let id = format!("kept-{}", URL_SAFE_NO_PAD.encode(random));
-        let now = ledger.now();
-        let mut life = Life::begin(Design::Core, ledger.kept_by(wish.ttl), now);
-        let result = match ledger.fits(&self.owner, result.len()) {
-            true => Ok(result),
-            false => Err(Fault::internal("the result is too large to be kept")),
-        };
-        life.finish(result, now);
-        let entry = ledger.keep(&id, self.owner.clone(), life);
-        ledger.view(&entry).ok_or_else(unknown)
-    }
-
     /// Tells the client how a task stands, where the server tells it. Nobody relies on that.
-    fn follow(&self, entry: &Arc<Entry>) {
+    pub(in crate::relay) fn follow(&self, Made { entry, task }: &Made) {
+        if entry.kept.is_none() && !task.status.is_terminal() {
+            self.tell(entry);
+        }
+    }
+
+    fn tell(&self, entry: &Arc<Entry>) {
         let (at, peer, names) = (self.at.clone(), self.cx.peer(), self.tasks.names.clone());
         let (known, id) = (Arc::downgrade(entry), entry.id.clone());
         entry.follow(Following(tokio::spawn(async move {
@@ -160,10 +183,6 @@ impl Legacy<'_> {
             task.status = TaskStatus::Cancelled;
         }
         Ok(task)
-    }
-
-    fn named(&self, task: Task) -> Task {
-        Task { task_id: self.tasks.names.dressed(&task.task_id).into(), ..task }
     }
 
     /// Waits for the end of a task, and asks the client what it asks.
@@ -248,7 +267,7 @@ impl Legacy<'_> {
         let entry = entry.unwrap_or_else(|| self.tasks.ledger.put(id, self.owner.clone(), before.ttl));
         entry.cancel();
         let after = self.look(id).await.ok().and_then(|state| self.head(&state, Some(&entry)).ok());
-        encode(&self.named(after.unwrap_or(Task { status: TaskStatus::Cancelled, ..before })))
+        encode(&self.tasks.named(after.unwrap_or(Task { status: TaskStatus::Cancelled, ..before })))
     }
 
     /// What this client made, page by page.
@@ -265,18 +284,26 @@ impl Legacy<'_> {
         let (page, next) = self.tasks.ledger.page(&self.owner, after, PAGE);
         let mut tasks = Vec::with_capacity(page.len());
         for (_, entry) in page {
+            // One of another session, by a name that means another one here.
+            if !matches!(self.tasks.ledger.find(&entry.id, &self.owner), Ok(Some(known)) if Arc::ptr_eq(&known, &entry))
+            {
+                continue;
+            }
             let task = match self.tasks.ledger.view(&entry) {
                 Some(kept) => kept,
                 None => match self.look(&entry.id).await {
                     Ok(state) => self.head(&state, Some(&entry))?,
                     Err(fault) if fault.code == code::INVALID_PARAMS => {
-                        self.tasks.ledger.forget(&entry.id);
+                        // Another session may have a server of its own, where it is still there.
+                        if entry.is_of(&self.owner) {
+                            self.tasks.ledger.forget(&entry);
+                        }
                         continue;
                     }
                     Err(fault) => return Err(fault),
                 },
             };
-            tasks.push(self.named(task));
+            tasks.push(self.tasks.named(task));
         }
         let next_cursor = next.map(|place| Cursor(URL_SAFE_NO_PAD.encode(place.to_string())));
         encode(&ListTasksResult { tasks, next_cursor, meta: None })

@@ -24,18 +24,19 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
-use cardan_proto::model::task::{EXTENSION, TaskMetadata};
+use cardan_proto::model::task::{EXTENSION, Task, TaskMetadata};
 use cardan_proto::model::tool::TaskSupport;
 use cardan_proto::model::{Raw, ResultType};
 use cardan_proto::session::event::{Called, Outcome, Rounds, Wanted};
 use cardan_proto::task as proto;
+use cardan_proto::task::cross;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 pub(crate) use self::ledger::Ledger;
 pub(super) use self::ledger::Owner;
-pub(super) use self::legacy::Legacy;
 use self::legacy::wish;
+pub(super) use self::legacy::{Legacy, Made};
 pub(super) use self::modern::{call as modern_call, follow as modern_follow, refused as modern_refused};
 pub(super) use self::tending::Tended;
 use super::names::Names;
@@ -78,38 +79,68 @@ impl Tasks {
         }
     }
 
+    /// May this call make a task of the same design? Who has a name would lose another one by it, and is told before. Who
+    /// has none may try its tasks by their names, known or not; and in the extension any call might make one, but few do.
+    pub(super) fn admit_new(&self, called: &Called, owner: &Owner) -> Result<(), Fault> {
+        let core = gates(called.revision).tasks == Design::Core;
+        match called.call.method == Method::ToolsCall && core && owner.principal.is_some() && wanted(called) {
+            true => self.ledger.room(owner),
+            false => Ok(()),
+        }
+    }
+
     /// Something of this result concerns tasks: one that was made is remembered, another's is not listed.
-    pub(super) fn remember(&self, method: &Method, owner: &Owner, outcome: Outcome) -> Outcome {
-        match (method, outcome) {
+    pub(super) fn remember(&self, call: &Call, owner: &Owner, outcome: Outcome) -> Outcome {
+        match (&call.method, outcome) {
             (Method::ToolsCall, Outcome::Done(result)) => {
                 let inside = member_of(&result, "task").ok().flatten();
                 let made = inside
                     .or_else(|| (ResultType::peek(&result) == ResultType::Task).then(|| result.clone()));
-                if let Some(task) = made.as_ref().and_then(cardan_proto::task::cross::read) {
+                if let Some(task) = made.as_ref().and_then(cross::read) {
                     self.ledger.put(&task.task_id, owner.clone(), task.ttl_ms.or(task.ttl));
                 }
                 Outcome::Done(result)
             }
-            (Method::TasksList, Outcome::Done(result)) if owner.principal.is_some() => {
-                Outcome::Done(self.own_ones(owner, result))
+            (Method::TasksList, Outcome::Done(result)) => Outcome::Done(self.own_ones(owner, result)),
+            (Method::TasksGet | Method::TasksResult, outcome) => {
+                self.fetched(call, owner, &outcome);
+                outcome
             }
             (_, outcome) => outcome,
         }
     }
 
-    /// A list without what others made.
+    /// Whoever has what came of a task needs it less than one that runs.
+    fn fetched(&self, call: &Call, owner: &Owner, outcome: &Outcome) {
+        let has_it = match outcome {
+            Outcome::Done(_) if call.method == Method::TasksResult => true,
+            // In the extension the state brings it.
+            Outcome::Done(state) => cross::read(state)
+                .is_some_and(|task| task.status.is_terminal() && cross::outcome_of(&task).is_some()),
+            _ => false,
+        };
+        if has_it && let Ok(Ok(Some(entry))) = self.own(call).map(|id| self.ledger.find(&id, owner)) {
+            entry.spend();
+        }
+    }
+
+    /// A list without what others made. One that cannot be read has nothing: whose it is cannot be told.
     fn own_ones(&self, owner: &Owner, result: Bytes) -> Bytes {
         let tasks = member_of(&result, "tasks").ok().flatten();
-        let Some(tasks) = tasks.and_then(|raw| serde_json::from_slice::<Vec<Raw>>(&raw).ok()) else {
-            return result;
-        };
+        let tasks = tasks.and_then(|raw| serde_json::from_slice::<Vec<Raw>>(&raw).ok()).unwrap_or_default();
         let is_own = |task: &&Raw| {
             let id = task.value()[Param::TaskId.name()].as_str().map(str::to_owned);
-            id.is_some_and(|id| matches!(self.ledger.find(&id, owner), Ok(Some(_))))
+            id.is_some_and(|id| self.ledger.lists(&id, owner))
         };
         let own: Vec<_> = tasks.iter().filter(is_own).map(Raw::as_str).collect();
         let own = format!("[{}]", own.join(","));
-        splice(&result, &[Edit::Set("tasks", own.as_bytes())]).unwrap_or(result)
+        let listed = splice(&result, &[Edit::Set("tasks", own.as_bytes())]);
+        listed.unwrap_or_else(|_| Bytes::from_static(b"{\"tasks\":[]}"))
+    }
+
+    /// A task by its name here.
+    fn named(&self, task: Task) -> Task {
+        Task { task_id: self.names.dressed(&task.task_id).into(), ..task }
     }
 
     /// Calls about a task upstream.

@@ -85,7 +85,8 @@ impl Crossing<'_> {
     async fn make(&self, cx: &CallCx, called: &Called, held: &mut Held) -> Result<Option<Answer>, Fault> {
         let Some(tool) = called.call.params.text(Param::Name) else { return Ok(None) };
         let mut lease = None;
-        if self.tasks.requires(&tool).is_none() {
+        let remembered = self.tasks.requires(&tool).is_some();
+        if !remembered {
             let taken = lease.insert(self.lease().await?);
             self.tasks.learn(&taken.shared.line.managed).await;
         }
@@ -114,7 +115,15 @@ impl Crossing<'_> {
             _ => None,
         };
         let Some(made) = made else {
+            // It ran as a task only, and does no more: a call that is refused so was not executed.
+            let refused = matches!(&outcome, Outcome::Fault(fault) if fault.code == code::METHOD_NOT_FOUND);
+            if refused && remembered {
+                self.tasks.learn(&lease.shared.line.managed).await;
+            }
             lease.landed();
+            if refused && self.tasks.requires(&tool) != Some(true) {
+                return Ok(None);
+            }
             return Ok(Some(terms::answer(
                 outcome,
                 &Method::ToolsCall,
@@ -124,9 +133,9 @@ impl Crossing<'_> {
             )));
         };
         let task = cross::read(&made).ok_or_else(|| self.tasks.broken())?;
-        let entry = self.tasks.ledger.put(&task.task_id, self.owner.clone(), task.ttl);
+        let entry = self.tasks.ledger.mint(&task.task_id, self.owner.clone(), task.ttl);
         tend(&self.tasks.ledger, &entry, lease, held.take());
-        let state = cross::extension_of(&self.tasks.named(task), Brings::Nothing);
+        let state = cross::extension_of(&self.named(&entry, task), Brings::Nothing);
         let state = splice(&state, &[Edit::Set("resultType", b"\"task\"")]).unwrap_or(state);
         Ok(Some(Answer::Done(state)))
     }
@@ -159,10 +168,7 @@ impl Crossing<'_> {
             Some(entry) => entry,
             // Nothing can have been asked for it.
             None if call.method == Method::TasksUpdate => return Err(unknown()),
-            None => {
-                self.tasks.ledger.room(&self.owner)?;
-                self.tasks.ledger.put(&id, self.owner.clone(), None)
-            }
+            None => self.found(&id).await?,
         };
         match call.method {
             Method::TasksGet => self.state(&entry).await.map(Answer::Done),
@@ -170,6 +176,20 @@ impl Crossing<'_> {
             Method::TasksCancel => self.cancel(&entry).await,
             _ => Err(Fault::method_not_found(call.method.name())),
         }
+    }
+
+    /// A task that is not known here, if its server knows it: names that someone made up take no room.
+    async fn found(&self, id: &str) -> Result<Arc<Entry>, Fault> {
+        let mut lease = self.lease().await?;
+        let params = Bytes::from(json!({ "taskId": id }).to_string());
+        let state = self.tasks.about(&lease.shared.line.managed, Method::TasksGet, params).await;
+        lease.landed();
+        let state = state.map_err(|fault| match fault.code {
+            code::INVALID_PARAMS => unknown(),
+            _ => fault,
+        })?;
+        let task = cross::read(&state).ok_or_else(|| self.tasks.broken())?;
+        self.tasks.ledger.adopt(id, &self.owner, task.ttl)
     }
 
     fn update(&self, called: &Called, entry: &Entry) -> Result<Answer, Fault> {
@@ -217,7 +237,7 @@ impl Crossing<'_> {
         match self.tasks.about(at, Method::TasksGet, params).await {
             Ok(state) => cross::read(&state).ok_or_else(|| self.tasks.broken()),
             Err(fault) if fault.code == code::INVALID_PARAMS => {
-                self.tasks.ledger.forget(&entry.id);
+                self.tasks.ledger.forget(entry);
                 Err(unknown())
             }
             Err(fault) => Err(fault),
@@ -226,23 +246,30 @@ impl Crossing<'_> {
 
     /// The whole state, as the client reads it.
     async fn state(&self, entry: &Arc<Entry>) -> Result<Bytes, Fault> {
+        let mut lines = 0;
         loop {
             let mut moved = entry.moved();
             match entry.tending.place() {
-                Place::Nowhere => tend(&self.tasks.ledger, entry, self.lease().await?, None),
+                // Whoever asks for the result loses the line.
+                Place::Nowhere if lines == LINES => return Err(self.core.who.silent()),
+                Place::Nowhere => {
+                    lines += 1;
+                    tend(&self.tasks.ledger, entry, self.lease().await?, None);
+                }
                 Place::Over(over) => {
                     let outcome = match &over.outcome {
                         Some(outcome) => outcome.clone(),
                         None => self.fetched(entry).await?,
                     };
-                    let head = self.tasks.named(over.head.clone());
+                    entry.spend();
+                    let head = self.named(entry, over.head.clone());
                     return Ok(cross::extension_of(&head, Brings::Outcome(&outcome)));
                 }
                 Place::At(at) => {
                     let head = self.look(&at, entry).await?;
                     if !head.status.is_terminal() {
                         let asks = entry.tending.open();
-                        return Ok(cross::extension_of(&self.tasks.named(head), Brings::Asks(&asks)));
+                        return Ok(cross::extension_of(&self.named(entry, head), Brings::Asks(&asks)));
                     }
                     // What came of it is on its way.
                     let patience = self.tasks.limits().call_idle_timeout;
@@ -254,6 +281,11 @@ impl Crossing<'_> {
         }
     }
 
+    /// A task by its name here.
+    fn named(&self, entry: &Entry, task: Task) -> Task {
+        self.tasks.named(Task { task_id: entry.name.to_string(), ..task })
+    }
+
     /// A result that was too large to be kept.
     async fn fetched(&self, entry: &Entry) -> Result<Result<Bytes, Fault>, Fault> {
         let mut lease = self.lease().await?;
@@ -261,13 +293,6 @@ impl Crossing<'_> {
         let fetched = self.tasks.about(&lease.shared.line.managed, Method::TasksResult, params).await;
         lease.landed();
         Ok(fetched)
-    }
-}
-
-impl Tasks {
-    /// A task by its name here.
-    fn named(&self, task: Task) -> Task {
-        Task { task_id: self.names.dressed(&task.task_id).into(), ..task }
     }
 }
 
@@ -291,6 +316,9 @@ pub(in crate::relay) async fn follow(
         }
     }
 }
+
+/// By so many lines a result is asked for in one look.
+const LINES: usize = 3;
 
 fn empty() -> Answer {
     Answer::Done(Bytes::from_static(b"{}"))
