@@ -129,6 +129,7 @@ fn cli_48_every_exit_code_is_provoked() {
             4 => cardan(&["info", "tcp://127.0.0.1:1"]),
             5 => demo(&["call", "fail", "message=no"]),
             6 => some_down(),
+            7 => demo(&["call", "picture", "--output", "/dev/null/x/"]),
             10 => demo(&["call", "panic"]),
             11 if !has_python() => continue,
             11 => {
