@@ -71,7 +71,8 @@ fn f21_a_store_that_comes_late() {
 fn f21_a_store_that_is_full_a_copy_or_slow() {
     let Some(world) = World::start("refuses", BRIEF, "") else { return };
     let session = Session::open(world.at(0), None).unwrap();
-    let faults: [(&[&[u8]], Option<&[&[u8]]>); 3] = [
+    type Words = &'static [&'static [u8]];
+    let faults: [(Words, Option<Words>); 3] = [
         (&[b"CONFIG", b"SET", b"maxmemory", b"1"], Some(&[b"CONFIG", b"SET", b"maxmemory", b"0"])),
         (&[b"REPLICAOF", b"127.0.0.1", b"1"], Some(&[b"REPLICAOF", b"NO", b"ONE"])),
         (&[b"CLIENT", b"PAUSE", b"3000"], None),

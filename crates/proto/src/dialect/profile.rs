@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn names_read_back() {
         for dialect in Dialect::ALL {
-            assert_eq!(Dialect::parse(dialect.name()), Some(*dialect));
+            assert_eq!(Dialect::parse(dialect.name()), Some(dialect));
         }
         assert_eq!(Dialect::parse("klingon"), None);
     }
