@@ -24,11 +24,12 @@ const PICTURE: &str = "docs/terminal.svg";
 const COLUMNS: usize = 92;
 
 /// What is typed, in this order.
-const TYPED: [&str; 5] = [
-    "cardan info -- npx -y @modelcontextprotocol/server-everything",
+const TYPED: [&str; 6] = [
+    "cardan info -- cardan demo",
+    "cardan list prompts -- npx -y @modelcontextprotocol/server-everything",
     "cardan call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything",
     "cardan call get-sum a=2 -- npx -y @modelcontextprotocol/server-everything </dev/null",
-    "cardan call slow steps=3 -- cardan demo",
+    "cardan call note level=warning message='nearly out of paper' -- cardan demo",
     "cardan call panic -- cardan demo",
 ];
 
@@ -62,6 +63,7 @@ fn shown(root: &Path, line: &str) -> Result<String> {
         .env("PATH", path)
         .env("TERM", "xterm-256color")
         .env_remove("NO_COLOR")
+        .env_remove("RUST_BACKTRACE")
         .stdin(Stdio::null())
         .output()
         .context("cannot run `script`, which has a terminal to offer")?;
