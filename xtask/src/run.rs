@@ -22,7 +22,8 @@ pub(crate) fn show(text: &str) {
 /// The cargo that started us.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root);
+    // Ours, from the cargo that started us: some crates are built anew whenever it changes.
+    command.current_dir(root).env_remove("CARGO_MANIFEST_DIR");
     command
 }
 

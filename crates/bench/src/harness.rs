@@ -132,6 +132,8 @@ fn build(manifest: &Path, target: &Path, profile: &str, more: &[&str]) -> anyhow
         .arg(manifest)
         .args(more)
         .env("CARGO_TARGET_DIR", target)
+        // Ours, from the cargo that started us: some crates are built anew whenever it changes.
+        .env_remove("CARGO_MANIFEST_DIR")
         .status()
         .context("cannot run cargo build")?;
     ensure!(status.success(), "building {} failed", manifest.display());
