@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cardan_proto::http::percent::decoded;
 use cardan_proto::limits::Limits;
 use cardan_runtime::service::Host;
 use http::{Request, Response};
@@ -167,21 +168,6 @@ fn encoded(name: &str) -> String {
         }
     }
     segment
-}
-
-fn decoded(segment: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-            }
-            plain => bytes.push(plain),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

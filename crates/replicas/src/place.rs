@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cardan_proto::http::percent::decoded;
+
 use http::Uri;
 
 /// Where the store is, and how it is opened. Shows no password.
@@ -79,22 +81,6 @@ impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// What `%` hides in a user or a password.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-            }
-            plain => bytes.push(plain),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod headers;
 pub mod ingress;
 pub mod origin;
 pub mod param;
+pub mod percent;
 pub mod redirect;
 pub mod status;
 pub mod upgrade;
