@@ -1,5 +1,6 @@
 //! The command line: every command, option and example.
 
+mod later;
 mod serving;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::LogLevel;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::later::Later;
 pub(crate) use self::serving::{BridgeArgs, DemoArgs, Listening, ServeArgs};
 use crate::cmd::complete::CompleteArgs;
 use crate::cmd::completions::CompletionsArgs;
@@ -83,46 +85,46 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Call a tool and print its result
-    Call(CallArgs),
+    Call(Later<CallArgs>),
     /// List tools, resources, templates and prompts
-    List(ListArgs),
+    List(Later<ListArgs>),
     /// Read a resource
-    Read(ReadArgs),
+    Read(Later<ReadArgs>),
     /// Fill in a prompt
-    Prompt(PromptArgs),
+    Prompt(Later<PromptArgs>),
     /// Show what a server is and can do
-    Info(InfoArgs),
+    Info(Later<InfoArgs>),
     /// Show what a server proposes for an argument
-    Complete(CompleteArgs),
+    Complete(Later<CompleteArgs>),
     /// Show changes and log notes of a server as they come
-    Listen(ListenArgs),
+    Listen(Later<ListenArgs>),
     /// Ask a server whether it lives
-    Ping(PingArgs),
+    Ping(Later<PingArgs>),
     /// Call any method
-    Raw(RawArgs),
+    Raw(Later<RawArgs>),
     /// Serve all configured servers as one, or the built-in demo server, by every transport at once
-    Serve(ServeArgs),
+    Serve(Later<ServeArgs>),
     /// Put one server behind another transport, for clients of every revision
-    Bridge(BridgeArgs),
+    Bridge(Later<BridgeArgs>),
     /// Serve the built-in demo server over stdin and stdout, or a socket
-    Demo(DemoArgs),
+    Demo(Later<DemoArgs>),
     /// Show and change which servers are configured, here and in other tools
-    Config(ConfigArgs),
+    Config(Later<ConfigArgs>),
     /// Start the configured servers and show how each stands
-    Servers(ServersArgs),
+    Servers(Later<ServersArgs>),
     /// Find tools, prompts and resources across all configured servers
-    Search(SearchArgs),
+    Search(Later<SearchArgs>),
     /// Show and approve tools that have changed since they were first seen
-    Pin(PinArgs),
+    Pin(Later<PinArgs>),
     /// Make a token for clients of a gateway
-    Key(KeyArgs),
+    Key(Later<KeyArgs>),
     /// Keep configured servers running, so that commands find them there
-    Daemon(DaemonArgs),
+    Daemon(Later<DaemonArgs>),
     /// Print what a shell needs to complete these commands
-    Completions(CompletionsArgs),
+    Completions(Later<CompletionsArgs>),
     /// Write a manual page for each command
     #[command(hide = true)]
-    Manual(ManualArgs),
+    Manual(Later<ManualArgs>),
 }
 
 impl Command {
