@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     args::Args,
-    peers,
+    dist, peers,
     run::{cargo, succeed},
     walk,
 };
@@ -35,7 +35,14 @@ pub(crate) fn bench(mut args: Args) -> Result<()> {
         bail!("which bench? `cargo xtask bench core`, `http`, `fleet`, `gateway` or `cli`");
     };
     args.finish()?;
-    succeed(cargo(&walk::root()).args(["run", "--release", "-p", "cardan-bench", "--", &which]))
+    let root = walk::root();
+    let mut bench = cargo(&root);
+    bench.args(["run", "--release", "-p", "cardan-bench", "--", &which]);
+    // What is run as a program is measured as it is given to others.
+    if matches!(which.as_str(), "fleet" | "gateway" | "cli") {
+        bench.arg(dist::program(&root)?);
+    }
+    succeed(&mut bench)
 }
 
 /// Rounds of the crowd before a bridge, whose upstreams are of either era: a million replies.

@@ -1,5 +1,7 @@
 //! `dist`: what is given to others, in one archive: the program, its manual pages and its completions.
 
+mod trained;
+
 use std::{
     env::consts::{ARCH, OS},
     fs::{self, File},
@@ -11,7 +13,7 @@ use anyhow::{Context as _, Result};
 
 use crate::{
     args::Args,
-    run::{cargo, say, succeed},
+    run::{say, succeed},
     walk,
 };
 
@@ -21,11 +23,12 @@ const SHELLS: [(&str, &str); 3] = [("bash", "cardan"), ("zsh", "_cardan"), ("fis
 /// What stands beside the program.
 const BESIDE: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
+pub(crate) use trained::program;
+
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
-    succeed(cargo(&root).args(["build", "--profile", "dist", "--locked", "-p", "cardan-cli"]))?;
-    let program = root.join("target/dist/cardan");
+    let program = program(&root)?;
     let name = format!("cardan-{}-{ARCH}-{OS}", env!("CARGO_PKG_VERSION"));
     let package = root.join("target/package");
     let folder = package.join(&name);

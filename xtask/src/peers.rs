@@ -5,7 +5,7 @@
 //! A stamp remembers what was installed, so that the second run costs nothing. Some peers are no SDKs: a
 //! proxy, `nginx`, and shells.
 
-mod debian;
+pub(crate) mod debian;
 mod nginx;
 mod shells;
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, ensure};
 
 use crate::Figure;
-use crate::harness::{binary, median, root};
+use crate::harness::{median, root};
 
 /// Calls of each client, taken in turns.
 const ROUNDS: usize = 11;
@@ -27,15 +27,14 @@ const LEANER: f64 = 1.0 / 5.0;
 /// The other clients, as the registry has them.
 const OTHERS: [(&str, &str); 2] = [("@modelcontextprotocol/inspector", "2.12.0"), ("mcporter", "0.12.3")];
 
-pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
-    let cardan = binary("cardan-cli", "cardan")?;
+pub(crate) fn figures(cardan: &Path) -> anyhow::Result<Vec<Figure>> {
     let [inspector, mcporter] = others()?;
     let demo = cardan.display().to_string();
-    let ours = Line::new(&cardan, &["call", "add", "a=1", "b=2", "--", &demo, "demo"]);
+    let ours = Line::new(cardan, &["call", "add", "a=1", "b=2", "--", &demo, "demo"]);
     let call = ["--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=1", "--tool-arg", "b=2"];
     let inspector = Line::new(&inspector, &[&["--cli", &demo, "demo"], &call[..]].concat());
     let mcporter = Line::new(&mcporter, &["call", "--stdio", &format!("{demo} demo"), "add", "a=1", "b=2"]);
-    let home = Home::new(&cardan)?;
+    let home = Home::new(cardan)?;
     let warm = home.line(&["call", "--daemon", "demo", "add", "a=1", "b=2"]);
     warm.run()?;
     let lines = [&ours, &inspector, &mcporter, &warm];
@@ -70,14 +69,14 @@ pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
 }
 
 /// A command that makes one call.
-struct Line {
+pub(crate) struct Line {
     program: PathBuf,
     words: Vec<String>,
     home: Option<PathBuf>,
 }
 
 impl Line {
-    fn new(program: &Path, words: &[&str]) -> Self {
+    pub(crate) fn new(program: &Path, words: &[&str]) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
         Self { program: program.to_owned(), words, home: None }
     }
@@ -92,7 +91,7 @@ impl Line {
     }
 
     /// Milliseconds from start to end.
-    fn run(&self) -> anyhow::Result<f64> {
+    pub(crate) fn run(&self) -> anyhow::Result<f64> {
         let begun = Instant::now();
         let status = self.start()?.wait()?;
         let took = begun.elapsed().as_secs_f64() * 1e3;
@@ -140,13 +139,13 @@ fn others() -> anyhow::Result<[PathBuf; 2]> {
 }
 
 /// Someone with one configured server and a daemon of their own.
-struct Home {
+pub(crate) struct Home {
     cardan: PathBuf,
     path: PathBuf,
 }
 
 impl Home {
-    fn new(cardan: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(cardan: &Path) -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("cardan-bench-cli-{}", std::process::id()));
         fs::create_dir_all(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
@@ -155,7 +154,7 @@ impl Home {
         Ok(Self { cardan: cardan.to_owned(), path })
     }
 
-    fn line(&self, words: &[&str]) -> Line {
+    pub(crate) fn line(&self, words: &[&str]) -> Line {
         let config = self.path.join("cardan.toml").display().to_string();
         let words = [words, &["--config", &config]].concat();
         Line { home: Some(self.path.clone()), ..Line::new(&self.cardan, &words) }

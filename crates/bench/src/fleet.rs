@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::Figure;
-use crate::harness::{binary, median};
+use crate::harness::median;
 
 /// Starts of each kind.
 const ROUNDS: usize = 21;
@@ -22,8 +22,8 @@ const LISTED_MS: f64 = 50.0;
 /// How long a listing waits for servers of which nothing is known.
 const WINDOW_MS: f64 = 250.0;
 
-pub(crate) fn figures() -> anyhow::Result<Vec<Figure>> {
-    let farm = Farm::new()?;
+pub(crate) fn figures(cardan: &Path) -> anyhow::Result<Vec<Figure>> {
+    let farm = Farm::new(cardan)?;
     let told = farm.run(&["servers", "--json", "--wait", "60"])?.1;
     ensure!(told["servers"].as_array().is_some_and(|all| all.iter().all(|one| one["up"] == true)), "{told}");
     fs::write(farm.home.join("sick"), "")?;
@@ -65,8 +65,7 @@ struct Farm {
 }
 
 impl Farm {
-    fn new() -> anyhow::Result<Self> {
-        let cardan = binary("cardan-cli", "cardan")?;
+    fn new(cardan: &Path) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("cardan-bench-fleet-{}", std::process::id()));
         fs::create_dir_all(&home)?;
         let (demo, sick) = (cardan.display(), home.join("sick"));
@@ -79,7 +78,7 @@ impl Farm {
         let all: String = (1..=8).map(well).chain([mute, ill("dead", "exit 3")]).collect();
         fs::write(home.join("cardan.toml"), all)?;
         fs::write(home.join("one.toml"), well(1))?;
-        Ok(Self { cardan, home })
+        Ok(Self { cardan: cardan.to_owned(), home })
     }
 
     fn command(&self, words: &[&str]) -> Command {

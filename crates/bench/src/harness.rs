@@ -1,5 +1,6 @@
 //! The load generator and its anchors, which stand beside the repository.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -89,13 +90,41 @@ impl Harness {
         floor: &str,
         options: &[&str],
     ) -> anyhow::Result<(f64, f64)> {
-        let (mut floors, mut our) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            floors.push(field(&self.load(floor, options)?, figure)?);
-            our.push(field(&self.load(ours, options)?, figure)?);
-        }
-        eprintln!("{figure}: ours {our:.1?}, floor {floors:.1?}");
+        let [floors, our] = self.turns(figure, [(floor, options), (ours, options)])?;
         Ok((of(our), of(floors)))
+    }
+
+    /// A figure of several servers, each with its options, taken in turns.
+    pub(crate) fn turns<const N: usize>(
+        &self,
+        figure: &str,
+        servers: [(&str, &[&str]); N],
+    ) -> anyhow::Result<[Vec<f64>; N]> {
+        let mut taken = [const { Vec::new() }; N];
+        for _ in 0..ROUNDS {
+            for (taken, (server, options)) in taken.iter_mut().zip(servers) {
+                taken.push(field(&self.load(server, options)?, figure)?);
+            }
+        }
+        for (taken, (server, _)) in taken.iter().zip(servers) {
+            let program = server.split(' ').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+            eprintln!("{figure}: {program} {taken:.1?}");
+        }
+        Ok(taken)
+    }
+
+    /// What starts the mcp-proxy of crates.io, installed; a port and the command of a server are to follow.
+    pub(crate) fn mcp_proxy(&self) -> anyhow::Result<String> {
+        let place = root().join("target/bench/anchors");
+        let program = place.join("bin/mcp-proxy");
+        if !program.is_file() {
+            let mut install = cargo();
+            install.args(["install", "mcp-proxy", "--version", "0.6.0", "--locked", "--quiet", "--root"]);
+            install.arg(&place).arg("--target-dir").arg(root().join("target/bench/mcp-proxy"));
+            ensure!(install.status()?.success(), "cargo could not install mcp-proxy");
+        }
+        let start = self.source.join("anchors/mcp-proxy-rs");
+        Ok(format!("{} {}", start.display(), program.display()))
     }
 }
 
@@ -111,10 +140,14 @@ pub(crate) fn example(name: &str, features: &str) -> anyhow::Result<String> {
     Ok(programs.join("examples").join(name).display().to_string())
 }
 
-/// A program of ours, built.
-pub(crate) fn binary(package: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let programs = build(&root().join("Cargo.toml"), &root().join("target"), OURS, &["--package", package])?;
-    Ok(programs.canonicalize()?.join(name))
+/// The `cardan` command: as it was given to us, or built.
+pub(crate) fn command(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let ours = ["--package", "cardan-cli"];
+    let programs = build(&root().join("Cargo.toml"), &root().join("target"), OURS, &ours)?;
+    Ok(programs.canonicalize()?.join("cardan"))
 }
 
 /// The repository.
@@ -125,19 +158,28 @@ pub(crate) fn root() -> PathBuf {
 /// Our programs are measured as they are given to others.
 const OURS: &str = "dist";
 
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Ours, from the cargo that started us: some crates are built anew whenever it changes.
+    cargo.env_remove("CARGO_MANIFEST_DIR");
+    cargo
+}
+
 fn build(manifest: &Path, target: &Path, profile: &str, more: &[&str]) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo()
         .args(["build", "--profile", profile, "--quiet", "--manifest-path"])
         .arg(manifest)
         .args(more)
         .env("CARGO_TARGET_DIR", target)
-        // Ours, from the cargo that started us: some crates are built anew whenever it changes.
-        .env_remove("CARGO_MANIFEST_DIR")
         .status()
         .context("cannot run cargo build")?;
     ensure!(status.success(), "building {} failed", manifest.display());
     Ok(target.join(profile))
+}
+
+/// An address that nobody listens at.
+pub(crate) fn free() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
 /// The middle of some values, of which there is at least one.

@@ -2,7 +2,7 @@
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
 //! `cargo xtask bench core`, `http`, `fleet`, `gateway` or `cli`. The soak is here too, `cargo xtask soak`: does the server
-//! hold under load?
+//! hold under load? And the work from which a build learns, for `cargo xtask dist`.
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
 
@@ -18,9 +18,13 @@ mod raw;
 mod scan;
 mod soak;
 mod stdio;
+mod train;
 mod transports;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use crate::harness::command;
 
 /// One figure and its budget.
 struct Figure {
@@ -43,7 +47,10 @@ impl Figure {
 
 fn main() -> anyhow::Result<ExitCode> {
     let what = std::env::args().nth(1).unwrap_or_else(|| "core".to_owned());
+    // The program to be measured.
+    let given = std::env::args_os().nth(2).map(PathBuf::from);
     match &*what {
+        "train" => return train::run(&command(given)?).map(|()| ExitCode::SUCCESS),
         "soak" => return soak::run(std::env::args().skip(2)),
         "soak-server" => return soak::serve().map(|()| ExitCode::SUCCESS),
         _ => {}
@@ -51,9 +58,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let figures = match &*what {
         "core" => core()?,
         "http" => http::figures()?,
-        "fleet" => fleet::figures()?,
-        "gateway" => gateway::figures()?,
-        "cli" => cli::figures()?,
+        "fleet" => fleet::figures(&command(given)?)?,
+        "gateway" => gateway::figures(&command(given)?)?,
+        "cli" => cli::figures(&command(given)?)?,
         // What is counted from outside, by this very program.
         "calls" => return counted(),
         _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, gateway, cli, soak"),

@@ -2,21 +2,17 @@
 //! generator, in turns.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
-use cardan_proto::era::Revision;
+use anyhow::{Context as _, ensure};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::Figure;
-use crate::harness::median;
-use crate::raw::events::Events;
-use crate::raw::http::{Conn, request};
-use crate::raw::say::{BOTH, EVENTS, INITIALIZED, call, initialize, legacy_post};
-use crate::raw::socket::{Message, Socket};
+use crate::harness::{free, median};
+use crate::raw::client::{Client, Echo, Way};
 
 /// Rounds of each transport, taken in turns.
 const ROUNDS: usize = 5;
@@ -27,14 +23,6 @@ const MEASURED: Duration = Duration::from_millis(800);
 /// old transport makes two answers of each call, the 202 and the event, on two connections.
 const SOCKET_CPU: f64 = 1.0;
 const EVENTS_CPU: f64 = 2.0;
-
-/// The ways to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Streamable,
-    Events,
-    Socket,
-}
 
 /// What one run showed.
 struct Sample {
@@ -91,7 +79,7 @@ async fn sample(server: &Server, way: Way, sessions: usize) -> anyhow::Result<Sa
     let mut clients = JoinSet::new();
     let start = Instant::now() + WARM_UP;
     for client in open {
-        clients.spawn_local(client.load(start, start + MEASURED));
+        clients.spawn_local(client.load(Echo("text"), start, start + MEASURED));
     }
     tokio::time::sleep_until(start.into()).await;
     let before = server.cpu()?;
@@ -111,103 +99,6 @@ async fn sample(server: &Server, way: Way, sessions: usize) -> anyhow::Result<Sa
     })
 }
 
-/// A session that calls.
-enum Client {
-    Streamable { conn: Conn, session: String },
-    Events { conn: Conn, path: String, stream: Events },
-    Socket(Socket),
-}
-
-const REVISION: Revision = Revision::LATEST_LEGACY;
-
-impl Client {
-    async fn open(address: SocketAddr, way: Way) -> anyhow::Result<Self> {
-        let hello = initialize(REVISION);
-        let mut client = match way {
-            Way::Streamable => {
-                let mut conn = Conn::open(address).await?;
-                conn.send(request("POST", "/mcp", &[("Accept", BOTH)], &hello).as_bytes()).await?;
-                let head = conn.head().await?;
-                conn.body(&head).await?;
-                Self::Streamable { conn, session: head.session.context("no session was named")? }
-            }
-            Way::Events => {
-                let get = request("GET", "/sse", &[("Accept", EVENTS)], "");
-                let mut stream = Events::open(address, &get).await?;
-                let path = stream.next().await?.context("no address")?.data;
-                let mut client = Self::Events { conn: Conn::open(address).await?, path, stream };
-                client.exchange(&hello).await?;
-                client
-            }
-            Way::Socket => {
-                let mut client = Self::Socket(Socket::open(address).await?);
-                client.exchange(&hello).await?;
-                client
-            }
-        };
-        client.tell(INITIALIZED).await?;
-        Ok(client)
-    }
-
-    /// Calls without a pause; what calls took that fell into the time.
-    async fn load(mut self, start: Instant, end: Instant) -> anyhow::Result<Vec<Duration>> {
-        let mut took = Vec::new();
-        for id in 1.. {
-            let text = format!("{id:064}");
-            let params = format!(r#""name":"echo","arguments":{{"text":"{text}"}}"#);
-            let message = call(id, "tools/call", &params);
-            let sent = Instant::now();
-            let reply = self.exchange(&message).await?;
-            let now = Instant::now();
-            ensure!(reply.contains(&text), "not the reply to {id}: {reply}");
-            if now >= end {
-                break;
-            }
-            if sent >= start {
-                took.push(now - sent);
-            }
-        }
-        Ok(took)
-    }
-
-    /// Sends a message that is not answered, but by HTTP.
-    async fn tell(&mut self, message: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Streamable { conn, session } => {
-                conn.send(legacy_post(session, REVISION, BOTH, message).as_bytes()).await?;
-                let head = conn.head().await?;
-                ensure!(head.status == 202, "{head:?}");
-            }
-            Self::Events { conn, path, .. } => {
-                conn.send(request("POST", path, &[], message).as_bytes()).await?;
-                let head = conn.head().await?;
-                conn.body(&head).await?;
-                ensure!(head.status == 202, "{head:?}");
-            }
-            Self::Socket(socket) => socket.send(message).await?,
-        }
-        Ok(())
-    }
-
-    /// Sends a call and waits for its reply.
-    async fn exchange(&mut self, message: &str) -> anyhow::Result<String> {
-        if let Self::Streamable { conn, session } = self {
-            conn.send(legacy_post(session, REVISION, BOTH, message).as_bytes()).await?;
-            let head = conn.head().await?;
-            return Ok(String::from_utf8(conn.body(&head).await?)?);
-        }
-        self.tell(message).await?;
-        match self {
-            Self::Events { stream, .. } => Ok(stream.next().await?.context("the stream ended")?.data),
-            Self::Socket(socket) => match socket.next().await? {
-                Message::Text(text) => Ok(String::from_utf8(text.to_vec())?),
-                Message::Close => bail!("the server said goodbye"),
-            },
-            Self::Streamable { .. } => bail!("its answer is read above"),
-        }
-    }
-}
-
 /// The echo server, on a processor of its own.
 struct Server {
     child: Child,
@@ -216,9 +107,7 @@ struct Server {
 
 impl Server {
     fn start(echo: &str) -> anyhow::Result<Self> {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = free.local_addr()?;
-        drop(free);
+        let address = free()?;
         let child = Command::new(echo).arg(address.to_string()).stdin(Stdio::null()).spawn()?;
         pin(Some(child.id()), 0);
         let server = Self { child, address };

@@ -9,7 +9,7 @@ use super::remove;
 use crate::run::{succeed, works};
 
 /// Unpacks packages into a folder that is there.
-pub(super) fn unpack(place: &Path, packages: &[&str]) -> Result<()> {
+pub(crate) fn unpack(place: &Path, packages: &[&str]) -> Result<()> {
     let download = || {
         let mut apt = Command::new("apt-get");
         apt.current_dir(place).args(["download", "--quiet"]).args(packages);
