@@ -36,7 +36,7 @@ pub(crate) fn program(root: &Path) -> Result<PathBuf> {
         return Ok(root.join("target/dist/cardan"));
     };
     let place = root.join("target/trained");
-    // Every process leaves a file of its own there.
+    // All processes add to one file there.
     let raw = place.join("raw");
     let watching = format!("-Cprofile-generate={}", raw.display());
     let watched = build(root, &place.join("watched"), &compiler, &[&watching], &WATCHED)?;
