@@ -21,9 +21,6 @@ use crate::{
 /// The program and how it was built.
 const BUILD: [&str; 6] = ["build", "--profile", "dist", "--locked", "-p", "cardan-cli"];
 
-/// What is watched is not yet optimised across crates: that is for the second build, and takes minutes.
-const WATCHED: [&str; 2] = ["--config", "profile.dist.lto='off'"];
-
 /// Hot and cold code in places of their own.
 const APART: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
 
@@ -39,16 +36,17 @@ pub(crate) fn program(root: &Path) -> Result<PathBuf> {
     // All processes add to one file there.
     let raw = place.join("raw");
     let watching = format!("-Cprofile-generate={}", raw.display());
-    let watched = build(root, &place.join("watched"), &compiler, &[&watching], &WATCHED)?;
+    let watched = build(root, &place.join("watched"), &compiler, &[&watching])?;
     let profile = train(root, &place, &raw, &watched, &merge)?;
     let using = format!("-Cprofile-use={}", profile.display());
-    build(root, &place.join("done"), &compiler, &[&using, APART], &[])
+    build(root, &place.join("done"), &compiler, &[&using, APART])
 }
 
-fn build(root: &Path, target: &Path, compiler: &Compiler, flags: &[&str], more: &[&str]) -> Result<PathBuf> {
+fn build(root: &Path, target: &Path, compiler: &Compiler, flags: &[&str]) -> Result<PathBuf> {
     let mut build = cargo(root);
-    // For a named machine, flags do not concern what runs while building.
-    build.args(BUILD).args(["--target", &compiler.host]).args(more);
+    // For a named machine, flags do not concern what runs while building. Nothing else may differ between the two builds: the
+    // names of functions hang on it, by which the second knows what the first saw.
+    build.args(BUILD).args(["--target", &compiler.host]);
     succeed(build.env("CARGO_TARGET_DIR", target).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")))?;
     Ok(target.join(&compiler.host).join("dist/cardan"))
 }
