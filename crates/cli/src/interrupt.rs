@@ -1,4 +1,4 @@
-//! Ctrl-C, or TERM: the first one ends what runs politely, the second one ends us.
+//! Ctrl-C, or TERM, or a terminal that goes: the first one ends what runs politely, the second one ends us.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// How often the user interrupted. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Interrupts {
-    count: watch::Receiver<u32>,
+    count: watch::Sender<u32>,
 }
 
 impl Interrupts {
@@ -18,7 +18,8 @@ impl Interrupts {
             |kind| signal(kind).map_err(|error| Failure::usage(format!("cannot watch for signals: {error}")));
         let (mut interrupt, mut terminate) =
             (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
-        let (counting, count) = watch::channel(0);
+        let count = watch::Sender::new(0);
+        let counting = count.clone();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -29,6 +30,11 @@ impl Interrupts {
             }
         });
         Ok(Self { count })
+    }
+
+    /// Counts one that came by another way.
+    pub(crate) fn count(&self) {
+        self.count.send_modify(|count| *count += 1);
     }
 
     /// Was there one?
@@ -61,9 +67,7 @@ impl Interrupts {
     }
 
     async fn nth(&self, wanted: u32) {
-        if self.count.clone().wait_for(|count| *count >= wanted).await.is_err() {
-            // Nobody counts any more: the process ends anyway.
-            std::future::pending().await
-        }
+        // It fails only where nobody can count any more, and we can.
+        let _ = self.count.subscribe().wait_for(|count| *count >= wanted).await;
     }
 }

@@ -10,6 +10,7 @@ mod collecting;
 mod common;
 mod disk;
 mod drain;
+mod hangup;
 mod health;
 mod log;
 mod metrics;

@@ -41,6 +41,7 @@ use super::servers::Recipe;
 use super::servers::row::Row;
 use crate::args::ServeArgs;
 use crate::failure::Failure;
+use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
 use crate::log::Log;
 use crate::output::clean;
@@ -57,7 +58,7 @@ const HURRY: Duration = Duration::from_secs(1);
 const FOLDER: &str = "/servers/";
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
-    let stop = Interrupts::watch()?;
+    let (stop, hangups) = (Interrupts::watch()?, Hangups::watch()?);
     // What is wrong with the port is told before anything is started.
     let place = match (args.stdio, &args.unix) {
         (true, _) => Place::Pipes,
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         Place::Port(door) => door.limits.clone(),
         Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
     };
-    let gateway = Gateway::start(&args, limits)?;
+    let gateway = Gateway::start(&args, limits, (hangups, stop.clone()))?;
     let audit = gateway.audit.clone();
     let serving = async {
         let served = gateway.serve(place, &args, &stop).await;
@@ -108,7 +109,7 @@ struct Gateway {
 
 impl Gateway {
     /// Begins to run what is configured.
-    fn start(args: &ServeArgs, limits: Limits) -> Result<Self, Failure> {
+    fn start(args: &ServeArgs, limits: Limits, signals: (Hangups, Interrupts)) -> Result<Self, Failure> {
         let log = args.log;
         let recipe = Recipe::new(search(args.config.clone())?).declaring();
         let follow = Follow::read(recipe.search.clone());
@@ -154,7 +155,7 @@ impl Gateway {
             }
             recipe.specs(config)
         });
-        let told = Told::start(front.clone(), events, following, log);
+        let told = Told::start(front.clone(), events, following, signals, log);
         Ok(Self { front, told, limits, cache, lock, audit, tracer, shared, _approvals: approvals })
     }
 

@@ -1,5 +1,5 @@
 //! What a gateway tells on stderr while it serves: how servers stand, what became of the configuration, and names that
-//! two servers want.
+//! two servers want. It is also where a wish to read the configuration again is heard.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +14,8 @@ use tokio::task::JoinHandle;
 
 use crate::cmd::servers::live::{line, turn_line};
 use crate::cmd::servers::row::Row;
+use crate::hangup::{Hangup, Hangups};
+use crate::interrupt::Interrupts;
 use crate::log::{Level, Log};
 
 /// Tells what happens, until it is stopped.
@@ -30,6 +32,7 @@ impl Told {
         front: Front,
         mut events: broadcast::Receiver<Event>,
         mut following: Following,
+        (mut hangups, interrupts): (Hangups, Interrupts),
         log: Log,
     ) -> Self {
         let (stop, mut stopped) = oneshot::channel();
@@ -45,6 +48,10 @@ impl Told {
                         Err(RecvError::Closed) => break,
                     },
                     Some(turn) = following.next() => turned(&turn, log),
+                    hangup = hangups.next() => match hangup {
+                        Hangup::Reload => following.look_now(),
+                        Hangup::Gone => interrupts.count(),
+                    },
                     _ = &mut stopped => break,
                 }
             }
