@@ -13,6 +13,7 @@ pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod list;
 pub(crate) mod listen;
+mod lock;
 pub(crate) mod manual;
 pub(crate) mod pin;
 pub(crate) mod ping;

@@ -1,7 +1,6 @@
 //! `cardan serve --config FILE`, `cardan serve --all`: all configured servers as one.
 
 mod health;
-mod keys;
 mod metrics;
 mod pins;
 mod replicas;
@@ -29,12 +28,12 @@ use cardan_replicas::Place as StorePlace;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket::Listener;
 
-use self::keys::Lock;
 use self::pins::{Approvals, pins};
 use self::told::Told;
 use super::config::{failure, search, variable};
 use super::demo::{over_sockets, unserved};
 use super::greeting::{Served, Shown, greeting};
+use super::lock::Lock;
 use super::pipes;
 use super::serve::Door;
 use super::servers::Recipe;
