@@ -1,4 +1,4 @@
-//! What protects a gateway, as a user drives it: keys, policy and approved tools.
+//! What protects a gateway and a bridge, as a user drives them: keys, policy and approved tools.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -43,7 +43,27 @@ impl World {
 
     fn serve(&self, listen: &str) -> Gateway {
         let words = ["serve", "--listen", listen, "--allow-host", "127.0.0.1", "--config", &self.config()];
-        let mut child = self.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+        Gateway::of(self.command(&words))
+    }
+
+    /// A bridge before the demo server, with a token in a variable.
+    fn bridge(&self, listen: &str, words: &[&str]) -> Gateway {
+        let before = ["bridge", "--listen", listen, "--allow-host", "127.0.0.1"];
+        let mut command = self.command(&[&before, words, &["--", CARDAN, "demo"]].concat());
+        command.env("KEY", "a token of some length");
+        Gateway::of(command)
+    }
+}
+
+struct Gateway {
+    url: String,
+    greeting: String,
+    child: Child,
+}
+
+impl Gateway {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         let mut greeting = String::new();
         while !greeting.ends_with("end with Ctrl-C\n") {
@@ -52,14 +72,14 @@ impl World {
         let port = greeting.split_once("http://").unwrap().1.split('/').next().unwrap();
         let port = port.rsplit(':').next().unwrap().to_owned();
         std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-        Gateway { url: format!("http://127.0.0.1:{port}/mcp"), greeting, child }
+        Self { url: format!("http://127.0.0.1:{port}/mcp"), greeting, child }
     }
-}
 
-struct Gateway {
-    url: String,
-    greeting: String,
-    child: Child,
+    /// The token that was made for it.
+    fn token(&self) -> Option<String> {
+        let token = self.greeting.lines().find_map(|line| line.trim().strip_prefix("cardan_"));
+        token.map(|token| format!("cardan_{token}"))
+    }
 }
 
 impl Drop for Gateway {
@@ -118,13 +138,75 @@ fn t16_beyond_loopback_a_token_is_made() {
     let world = World::new("beyond", "");
     let tokens = [(); 2].map(|()| {
         let gateway = world.serve("0.0.0.0:0");
-        let token = gateway.greeting.lines().find_map(|line| line.trim().strip_prefix("cardan_"));
-        let token = format!("cardan_{}", token.unwrap());
+        let token = gateway.token().unwrap();
         world.run(&["list", &gateway.url, "tools"]).exits(3);
         world.run_as(&token, &["list", &gateway.url, "tools"]).exits(0);
         token
     });
     assert_ne!(tokens[0], tokens[1]);
+}
+
+/// T16: so it is with a bridge, unless it is given a token; on loopback it asks for one only where it is given one.
+#[test]
+fn t16_a_bridge_beyond_loopback_asks_for_a_token() {
+    let world = World::new("bridged", "");
+    let opens = |bridge: &Gateway, token: &str| {
+        world.run(&["list", &bridge.url, "tools"]).exits(3);
+        world.run_as("cardan_wrong-and-long-enough", &["list", &bridge.url, "tools"]).exits(3);
+        world.run_as(token, &["list", &bridge.url, "tools"]).exits(0);
+    };
+    let made = world.bridge("0.0.0.0:0", &[]);
+    opens(&made, &made.token().unwrap());
+    for listen in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let given = world.bridge(listen, &["--key-env", "KEY"]);
+        assert_eq!(given.token(), None, "{}", given.greeting);
+        opens(&given, "a token of some length");
+    }
+    let free = world.bridge("127.0.0.1:0", &[]);
+    assert_eq!(free.token(), None, "{}", free.greeting);
+    world.run(&["list", &free.url, "tools"]).exits(0);
+}
+
+/// T16: a token that cannot be used starts nothing.
+#[test]
+fn t16_a_bridge_with_a_key_of_no_use_does_not_start() {
+    let world = World::new("useless", "");
+    for (variable, why) in
+        [("NO_SUCH_VARIABLE_HERE", "there is no such variable"), ("SHORT", "fewer than 16")]
+    {
+        let words = ["bridge", "--listen", "127.0.0.1:0", "--key-env", variable, "--", CARDAN, "demo"];
+        let mut command = world.command(&words);
+        command.env("SHORT", "x").stdout(Stdio::piped()).stderr(Stdio::piped());
+        finish(command.spawn().unwrap()).exits(1).tells(&[why, variable, "next:"]);
+    }
+}
+
+/// T16: whoever a proxy lets through needs no token on loopback, and that is told.
+#[test]
+fn t16_a_name_beyond_loopback_without_a_key_is_warned_of() {
+    let world = World::new("warned", "");
+    let config = world.config();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
+    let bridge = ["bridge", "--listen", "127.0.0.1:0"];
+    let behind = ["--", CARDAN, "demo"];
+    let started = |words: &[&[&str]]| {
+        let mut command = world.command(&words.concat());
+        command.env("KEY", "a token of some length");
+        Gateway::of(command).greeting.clone()
+    };
+    let named: &[&str] = &["--allow-host", "mcp.example.org"];
+    let here: &[&str] = &["--allow-host", "app.localhost"];
+    let warns = |greeting: &str| greeting.contains("warning: --allow-host mcp.example.org");
+    for (open, greeting) in [
+        (true, started(&[&serve, named])),
+        (true, started(&[&bridge, named, &behind])),
+        (false, started(&[&serve, here])),
+        (false, started(&[&bridge, here, &behind])),
+        (false, started(&[&bridge, named, &["--key-env", "KEY"], &behind])),
+    ] {
+        assert_eq!(warns(&greeting), open, "{greeting}");
+        assert_eq!(greeting.contains("no key is configured"), open, "{greeting}");
+    }
 }
 
 /// T25: a tool that is not what was approved is held back, shown with its difference, and there again when it is approved, while

@@ -78,9 +78,12 @@ pub(crate) struct ServeArgs {
 Clients of every revision can use the server, whichever revision it speaks. It ends on SIGTERM or SIGINT, when what runs
 is done or --grace is over; with --stdio also when stdin ends. A second signal ends it at once.
 
+Bound beyond loopback it asks for a token: that of --key-env, or one that it makes and tells at its start.
+
 Examples:
   cardan bridge -- npx -y @modelcontextprotocol/server-everything
   cardan bridge --listen 127.0.0.1:0 -- cardan demo
+  cardan bridge --listen 0.0.0.0:2273 --allow-host mcp.example.org --key-env KEY -- cardan demo
   cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
   cardan bridge --stdio ws://127.0.0.1:2273/ws
   cardan bridge --dialect cortex -- python3 old_server.py"
@@ -107,6 +110,9 @@ pub(crate) struct BridgeArgs {
     /// Who shares sessions with the server [default: client]
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) sessions: Option<SessionsName>,
+    /// Ask clients for the bearer token in this environment variable
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "stdio")]
+    pub(crate) key_env: Option<String>,
     #[command(flatten)]
     pub(crate) listening: Listening,
     #[command(flatten)]

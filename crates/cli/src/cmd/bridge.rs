@@ -16,6 +16,7 @@ use cardan_transport::socket;
 use super::{none_left, pipes};
 use crate::args::{BridgeArgs, EraName};
 use crate::cmd::greeting::{Served, greeting};
+use crate::cmd::lock::Lock;
 use crate::cmd::serve;
 use crate::connect::Door;
 use crate::failure::Failure;
@@ -29,9 +30,12 @@ use crate::watch::Loudness;
 const HINT: &str = "serving MCP on stdin and stdout, a message per line; end with Ctrl-D
 clients start this command themselves; to serve on a port, leave out --stdio";
 
+/// How a token lasts.
+const KEEP: &str = "put it into a variable and name that with --key-env";
+
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let BridgeArgs { words, stdio, verbose, era, dialect, client_dialect, sessions, listening, .. } = args;
-    let BridgeArgs { telemetry, log, server, .. } = args;
+    let BridgeArgs { telemetry, log, server, key_env, .. } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
@@ -64,11 +68,13 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
         };
         return stop.unless_twice(serving).await.unwrap_or(Ok(()));
     }
-    // What is wrong with the port is told before anything is started.
+    // What is wrong with the port or the key is told before anything is started.
+    let lock = Lock::with(key_env.as_deref())?;
     let door = serve::Door::open(&listening).await?;
     let options = relay::Options { limits: door.limits.clone(), ..options };
     let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
-    let options = Options::new(door.allow.clone()).traces(traces(tracer.as_ref()));
+    lock.closed(door.address, &listening.hosts, KEEP, log)?;
+    let options = Options::new(door.allow.clone()).verify(lock.verify()).traces(traces(tracer.as_ref()));
     let endpoint = Endpoint::new(relay.clone(), options);
     let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening);
     log.start(&door.url(), &greeting);

@@ -53,6 +53,9 @@ clients start this command themselves; to serve on a port, leave out --stdio";
 /// After a second signal what is known of calls is still written down, if it takes no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
+/// How a token lasts.
+const KEEP: &str = "see `cardan key --help`";
+
 /// Below this folder each server is served alone.
 const FOLDER: &str = "/servers/";
 
@@ -175,7 +178,7 @@ impl Gateway {
                 over_sockets(&listener, &self.limits, stop, serve, close).await
             }
             Place::Port(door) => {
-                self.lock.closed(door.address, args.log)?;
+                self.lock.closed(door.address, &args.listening.hosts, KEEP, args.log)?;
                 let alone = front.clone();
                 let replicas = match &self.shared {
                     Some(shared) => Some(replicas::join(shared, &self.limits, args.log).await?),
