@@ -18,6 +18,7 @@ pub(crate) mod manual;
 pub(crate) mod pin;
 pub(crate) mod ping;
 mod pipes;
+mod place;
 pub(crate) mod prompt;
 pub(crate) mod raw;
 pub(crate) mod read;

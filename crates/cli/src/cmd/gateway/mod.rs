@@ -6,7 +6,6 @@ mod pins;
 mod replicas;
 pub(super) mod told;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,16 +25,14 @@ use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::GRACE;
 use cardan_replicas::Place as StorePlace;
 use cardan_runtime::service::Host as _;
-use cardan_transport::socket::Listener;
 
 use self::pins::{Approvals, pins};
 use self::told::Told;
 use super::config::{failure, search, variable};
-use super::demo::{over_sockets, unserved};
 use super::greeting::{Served, Shown, greeting};
 use super::lock::Lock;
 use super::pipes;
-use super::serve::Door;
+use super::place::Place;
 use super::servers::Recipe;
 use super::servers::row::Row;
 use crate::args::ServeArgs;
@@ -62,16 +59,8 @@ const FOLDER: &str = "/servers/";
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let (stop, hangups) = (Interrupts::watch()?, Hangups::watch()?);
     // What is wrong with the port is told before anything is started.
-    let place = match (args.stdio, &args.unix) {
-        (true, _) => Place::Pipes,
-        (false, Some(path)) => Place::Socket(Listener::bind_unix(path).await.map_err(unserved)?, path),
-        (false, None) => Place::Port(Box::new(Door::open(&args.listening).await?)),
-    };
-    let limits = match &place {
-        Place::Port(door) => door.limits.clone(),
-        Place::Pipes | Place::Socket(..) => Limits::DEFAULT,
-    };
-    let gateway = Gateway::start(&args, limits, (hangups, stop.clone()))?;
+    let place = Place::open(args.stdio, args.unix.as_deref(), &args.listening).await?;
+    let gateway = Gateway::start(&args, place.limits(&args.listening), (hangups, stop.clone()))?;
     let audit = gateway.audit.clone();
     let serving = async {
         let served = gateway.serve(place, &args, &stop).await;
@@ -85,13 +74,6 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         args.log.warn("audit", "the last calls were not written down: the file takes too long");
     }
     served.unwrap_or(Ok(()))
-}
-
-/// Where clients come in.
-enum Place<'a> {
-    Pipes,
-    Socket(Listener, &'a Path),
-    Port(Box<Door>),
 }
 
 /// All configured servers, followed and told of.
@@ -161,21 +143,19 @@ impl Gateway {
         Ok(Self { front, told, limits, cache, lock, audit, tracer, shared, _approvals: approvals })
     }
 
-    async fn serve(&self, place: Place<'_>, args: &ServeArgs, stop: &Interrupts) -> Result<(), Failure> {
+    async fn serve(&self, place: Place, args: &ServeArgs, stop: &Interrupts) -> Result<(), Failure> {
         let front = &self.front;
         let close = || front.close("asked to stop");
         // A client is told once what there is, so it is worth a moment to know.
         front.settled().await;
         match place {
             Place::Pipes => pipes::serve(&self.limits, HINT, stop, |link| front.serve(link), close).await,
-            Place::Socket(listener, path) => {
-                let address = format!("unix://{}", path.display());
-                args.log.start(&address, &format!("listening on {address}"));
+            Place::Socket(socket) => {
                 let serve = |link| {
                     let front = front.clone();
                     async move { front.serve(link).await }
                 };
-                over_sockets(&listener, &self.limits, stop, serve, close).await
+                socket.serve(&self.limits, (stop, args.log), serve, close).await
             }
             Place::Port(door) => {
                 self.lock.closed(door.address, &args.listening.hosts, KEEP, args.log)?;
