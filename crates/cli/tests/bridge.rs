@@ -7,11 +7,12 @@ mod common;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use common::{CARDAN, Scratch, Serving, cardan, start};
+use common::{CARDAN, Scratch, Serving, cardan, signal, start};
 
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
@@ -108,6 +109,27 @@ fn sockets_and_chains() {
     let bridge = Serving::bridge(&[&unix]);
     for era in ERAS {
         works(&["--", CARDAN, "bridge", "--stdio", &format!("http://{}/mcp", bridge.address)], era);
+    }
+}
+
+/// Clients come in by a socket too, and it is gone with the bridge.
+#[test]
+fn a_server_behind_a_socket() {
+    let scratch = Scratch::new("bridge-unix");
+    let path = scratch.file("bridge.sock");
+    let mut bridge = Ended(start(&["bridge", "--unix", &path, "--", CARDAN, "demo"]));
+    let mut line = String::new();
+    BufReader::new(bridge.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, format!("listening on unix://{path}\n"));
+    for era in ERAS {
+        works(&[&format!("unix://{path}")], era);
+    }
+    signal(&bridge.0, "TERM");
+    assert_eq!(bridge.0.wait().unwrap().code(), Some(0));
+    assert!(!Path::new(&path).exists());
+    for other in [["--listen", "127.0.0.1:0"], ["--key-env", "KEY"], ["--allow-host", "a.test"]] {
+        let words = [&["bridge", "--unix", &path], &other[..], &["--", CARDAN, "demo"]].concat();
+        cardan(&words).exits(1).tells(&["--unix", other[0]]);
     }
 }
 

@@ -86,6 +86,7 @@ Examples:
   cardan bridge --listen 0.0.0.0:2273 --allow-host mcp.example.org --key-env KEY -- cardan demo
   cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
   cardan bridge --stdio ws://127.0.0.1:2273/ws
+  cardan bridge --unix ~/.server.sock https://example.com/mcp
   cardan bridge --dialect cortex -- python3 old_server.py"
 )]
 pub(crate) struct BridgeArgs {
@@ -93,8 +94,11 @@ pub(crate) struct BridgeArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) words: Vec<String>,
     /// Serve on stdin and stdout instead of a port
-    #[arg(long, conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    #[arg(long, conflicts_with_all = ["unix", "listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
     pub(crate) stdio: bool,
+    /// Serve on a Unix socket instead of a port
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    pub(crate) unix: Option<PathBuf>,
     /// Show the stderr of the started server as it comes
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -111,7 +115,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) sessions: Option<SessionsName>,
     /// Ask clients for the bearer token in this environment variable
-    #[arg(long, value_name = "VARIABLE", conflicts_with = "stdio")]
+    #[arg(long, value_name = "VARIABLE", conflicts_with_all = ["stdio", "unix"])]
     pub(crate) key_env: Option<String>,
     #[command(flatten)]
     pub(crate) listening: Listening,

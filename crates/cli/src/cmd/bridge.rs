@@ -8,19 +8,19 @@ use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
-use cardan_proto::limits::fleet::GRACE;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket;
 
 use super::{none_left, pipes};
-use crate::args::{BridgeArgs, EraName};
+use crate::args::{BridgeArgs, EraName, Listening};
 use crate::cmd::greeting::{Served, greeting};
 use crate::cmd::lock::Lock;
-use crate::cmd::serve;
+use crate::cmd::place::Place;
 use crate::connect::Door;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::log::Log;
 use crate::output::{clean, tell};
 use crate::target::Target;
 use crate::telemetry::traces;
@@ -34,8 +34,8 @@ clients start this command themselves; to serve on a port, leave out --stdio";
 const KEEP: &str = "put it into a variable and name that with --key-env";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
-    let BridgeArgs { words, stdio, verbose, era, dialect, client_dialect, sessions, listening, .. } = args;
-    let BridgeArgs { telemetry, log, server, key_env, .. } = args;
+    let BridgeArgs { words, stdio, unix, verbose, era, dialect, client_dialect, sessions, .. } = args;
+    let BridgeArgs { key_env, listening, telemetry, log, server, .. } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
@@ -54,43 +54,64 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let isolation = sessions.map_or(options.isolation, Into::into);
     let tracer = telemetry.start(None, log)?;
     let dialect = client_dialect.unwrap_or_default();
-    let options = relay::Options { behind, isolation, trace: tracer.clone(), dialect, ..options };
-    if stdio {
-        let limits = Limits { drain_timeout: listening.grace.unwrap_or(GRACE), ..Limits::DEFAULT };
-        let options = relay::Options { limits: limits.clone(), ..options };
-        let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
-        let close = || relay.close("asked to stop");
-        let serving = async {
-            let served = pipes::serve(&limits, HINT, &stop, |link| relay.serve(link), close).await;
-            relay.end("the client has left").await;
-            flush(tracer).await;
-            served
-        };
-        return stop.unless_twice(serving).await.unwrap_or(Ok(()));
-    }
-    // What is wrong with the port or the key is told before anything is started.
+    // What is wrong with the place or the key is told before anything is started.
+    let place = Place::open(stdio, unix.as_deref(), &listening).await?;
     let lock = Lock::with(key_env.as_deref())?;
-    let door = serve::Door::open(&listening).await?;
-    let options = relay::Options { limits: door.limits.clone(), ..options };
+    let limits = place.limits(&listening);
+    let trace = tracer.clone();
+    let options = relay::Options { behind, isolation, trace, dialect, limits: limits.clone(), ..options };
     let Some(relay) = meet(making, options, &stop).await? else { return Ok(()) };
-    lock.closed(door.address, &listening.hosts, KEEP, log)?;
-    let options = Options::new(door.allow.clone()).verify(lock.verify()).traces(traces(tracer.as_ref()));
-    let endpoint = Endpoint::new(relay.clone(), options);
-    let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), &listening);
-    log.start(&door.url(), &greeting);
+    let bridge = Bridge { relay, limits, lock, tracer, listening, log };
     let serving = async {
-        door.listener.serve(endpoint, log.asked(&stop)).await;
-        relay.end("asked to stop").await;
-        flush(tracer).await;
+        let served = bridge.serve(place, &stop).await;
+        bridge.end().await;
+        served
     };
-    stop.unless_twice(serving).await;
-    Ok(())
+    stop.unless_twice(serving).await.unwrap_or(Ok(()))
 }
 
-/// Exports what is left of traces.
-async fn flush(tracer: Option<Arc<Tracer>>) {
-    if let Some(tracer) = tracer {
-        tracer.close().await;
+/// A server that was met, and who may come to it.
+struct Bridge {
+    relay: Relay,
+    limits: Limits,
+    lock: Lock,
+    tracer: Option<Arc<Tracer>>,
+    listening: Listening,
+    log: Log,
+}
+
+impl Bridge {
+    async fn serve(&self, place: Place, stop: &Interrupts) -> Result<(), Failure> {
+        let Self { relay, limits, listening, log, .. } = self;
+        let close = || relay.close("asked to stop");
+        match place {
+            Place::Pipes => pipes::serve(limits, HINT, stop, |link| relay.serve(link), close).await,
+            Place::Socket(socket) => {
+                let serve = |link| {
+                    let relay = relay.clone();
+                    async move { relay.serve(link).await }
+                };
+                socket.serve(limits, (stop, *log), serve, close).await
+            }
+            Place::Port(door) => {
+                self.lock.closed(door.address, &listening.hosts, KEEP, *log)?;
+                let options = Options::new(door.allow.clone()).verify(self.lock.verify());
+                let options = options.traces(traces(self.tracer.as_ref()));
+                let endpoint = Endpoint::new(relay.clone(), options);
+                let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), listening);
+                log.start(&door.url(), &greeting);
+                door.listener.serve(endpoint, log.asked(stop)).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves the server, and exports what is left of traces.
+    async fn end(self) {
+        self.relay.end("nobody is served any more").await;
+        if let Some(tracer) = self.tracer {
+            tracer.close().await;
+        }
     }
 }
 
