@@ -5,13 +5,13 @@
 mod fronting;
 mod relaying;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client, way};
-use cardan_gateway::fleet::{Making, Spec};
+use cardan_gateway::fleet::{Health, Making, Spec};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -21,8 +21,9 @@ use cardan_proto::model::form::Form;
 use cardan_proto::model::tool::CallToolResult;
 use cardan_proto::secret::{Redactor, Secret};
 use cardan_proto::session::config::{Config, Role};
-use cardan_proto::session::event::{Answer, CallOptions, Called, Change, Interest, Rounds, Wanted};
-use cardan_proto::upkeep::policy::Policy;
+use cardan_proto::session::event::{Answer, CallOptions, Called, Cause, Change, Interest, Rounds, Wanted};
+use cardan_proto::upkeep::condition::Condition;
+use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
@@ -31,6 +32,7 @@ use cardan_server::{Cx, Server, Stop};
 use fronting::{at, front, spec};
 use relaying::{answering, making, plain, revisions, soon};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
@@ -219,4 +221,39 @@ async fn secrets_reach_no_client() {
     let told = patient(&client, "one__who").await.unwrap_err().to_string();
     assert!(told.contains("Incorrect API key"), "{told}");
     assert!(!told.contains(TOKEN), "{told}");
+}
+
+/// S0-79: a server that was given up is started again by the next call, and whoever called in vain is told so.
+#[tokio::test(start_paused = true)]
+async fn s0_79_the_next_call_starts_what_was_given_up() {
+    let (broken, serving) =
+        (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Option<JoinHandle<Cause>>>>::default());
+    let (breaks, runs) = (Arc::clone(&broken), Arc::clone(&serving));
+    let way = way(move || {
+        std::future::ready(match breaks.load(Ordering::SeqCst) {
+            true => Err(std::io::Error::other("no luck")),
+            false => {
+                let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+                let task = tokio::spawn(async move { small("one").serve(theirs).await });
+                *runs.lock().unwrap() = Some(task);
+                Ok(ours)
+            }
+        })
+    });
+    let backoff = Backoff { attempts: 0, ..Policy::CHILD.backoff };
+    let policy = Policy { backoff, quiet: None, ..Policy::CHILD };
+    let making = Making { connector: Client::builder("gateway", "1"), way, policy };
+    let front = front(vec![Spec::new("one", "http", "digest of one", making)]);
+    let client = at(&front, Era::Modern, plain()).await;
+    patient(&client, "one__who").await.unwrap();
+    let mut events = front.fleet().events();
+    broken.store(true, Ordering::SeqCst);
+    serving.lock().unwrap().take().unwrap().abort();
+    while front.fleet().status()[0].health != Health::Kept(Condition::Suspended { until: None }) {
+        events.recv().await.unwrap();
+    }
+    let told = patient(&client, "one__who").await.unwrap_err().to_string();
+    assert!(told.contains("no luck") && told.contains("mend it; the next call starts it again"), "{told}");
+    broken.store(false, Ordering::SeqCst);
+    patient(&client, "one__who").await.unwrap();
 }
