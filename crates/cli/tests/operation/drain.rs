@@ -2,12 +2,16 @@
 
 use std::io::Write as _;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{Legacy, initialize, modern};
 use crate::common::{CARDAN, Fifo, Scratch};
 use crate::rig::{Running, World, demo};
+
+/// How much longer than the grace an end may take.
+const IN_TIME: Duration = Duration::from_secs(1);
 
 /// The message in the events that came last.
 fn last(events: &str) -> Value {
@@ -64,7 +68,7 @@ fn lives(pid: &str) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// F24: calls longer than the grace end as lost when it is over, in both eras, and so does the process with its children.
+/// F24: calls longer than the grace end as lost when it is over, in both eras, and so does the process with its children, in time.
 #[test]
 fn f24_calls_longer_than_the_grace_end_as_lost() {
     let long = json!({ "steps": 100_000, "delay_ms": 100 });
@@ -88,6 +92,7 @@ fn f24_calls_longer_than_the_grace_end_as_lost() {
         }
         // One for those who list or are modern, one for the legacy client.
         let pids: Vec<_> = (0..if children { 2 } else { 0 }).map(|_| pids.line()).collect();
+        let asked = Instant::now();
         running.signal("TERM");
         for call in calls {
             let lost = last(&call.rest());
@@ -96,6 +101,9 @@ fn f24_calls_longer_than_the_grace_end_as_lost() {
             assert!(lost["error"]["message"].as_str().unwrap().contains("shutting down"), "{lost}");
         }
         assert_eq!(running.ends(), Some(0), "{tool}");
+        // Beyond the grace there is nothing to wait for but processes that end.
+        let took = asked.elapsed();
+        assert!(took < Duration::from_millis(200) + IN_TIME, "{words:?}: {took:?}");
         for pid in pids {
             assert!(!lives(&pid), "{tool}: {pid}");
         }
