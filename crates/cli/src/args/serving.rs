@@ -78,7 +78,7 @@ pub(crate) struct ServeArgs {
 Clients of every revision can use the server, whichever revision it speaks. It ends on SIGTERM or SIGINT, when what runs
 is done or --grace is over; with --stdio also when stdin ends. A second signal ends it at once.
 
-Bound beyond loopback it asks for a token: that of --key-env, or one that it makes and tells at its start.
+/healthz says that it runs, /readyz whether calls may come. Bound beyond loopback it asks for a token: that of --key-env, or one that it makes and tells at its start.
 
 Examples:
   cardan bridge -- npx -y @modelcontextprotocol/server-everything

@@ -12,7 +12,7 @@ use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_transport::socket;
 
-use super::{none_left, pipes};
+use super::{health, none_left, pipes};
 use crate::args::{BridgeArgs, EraName, Listening};
 use crate::cmd::greeting::{Served, greeting};
 use crate::cmd::lock::Lock;
@@ -97,6 +97,7 @@ impl Bridge {
                 self.lock.closed(door.address, &listening.hosts, KEEP, *log)?;
                 let options = Options::new(door.allow.clone()).verify(self.lock.verify());
                 let options = options.traces(traces(self.tracer.as_ref()));
+                let options = health::of_relay(options, relay.clone());
                 let endpoint = Endpoint::new(relay.clone(), options);
                 let greeting = greeting(&Served::Bridged, door.address, door.identity.as_ref(), listening);
                 log.start(&door.url(), &greeting);

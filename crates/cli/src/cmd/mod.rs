@@ -9,6 +9,7 @@ pub(crate) mod daemon;
 pub(crate) mod demo;
 mod gateway;
 mod greeting;
+mod health;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod list;

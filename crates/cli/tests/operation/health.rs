@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::common::{CARDAN, Fifo, signal_pid};
-use crate::rig::{SICK, World, demo};
+use crate::rig::{Running, SICK, World, demo};
 
 fn server<'a>(said: &'a Value, name: &str) -> &'a Value {
     said["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap()
@@ -60,7 +60,7 @@ fn t16_strangers_learn_no_names() {
     let config = world.config();
     let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
     command.env("ADA_TOKEN", "ada-0123456789abcdef");
-    let gateway = crate::rig::Running::of(command);
+    let gateway = Running::of(command);
     gateway.stands("ready");
     assert_eq!(gateway.get("/healthz", &[]).body, "{\"status\":\"ok\"}\n");
     assert_eq!(gateway.get("/readyz", &[]).body, "{\"status\":\"ready\"}\n");
@@ -85,7 +85,7 @@ fn t16_strangers_do_not_learn_why() {
     let config = world.config();
     let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
     command.env("ADA_TOKEN", "ada-0123456789abcdef");
-    let gateway = crate::rig::Running::of(command);
+    let gateway = Running::of(command);
     let got = gateway.get("/readyz", &[]);
     assert_eq!((got.status, got.body.as_str()), (503, "{\"status\":\"unavailable\"}\n"));
     let ada = gateway.get("/readyz", &["Authorization: Bearer ada-0123456789abcdef"]);
@@ -116,4 +116,36 @@ fn s0_79_a_dead_server_is_told_at_once() {
     assert_eq!(gateway.get("/healthz", &[]).status, 200);
     fs::remove_file(&broken).unwrap();
     assert_eq!(server(&gateway.stands("ready"), "alpha")["restarts"], 1);
+}
+
+/// S0-79, T16: a bridge tells how its server stands, with the cause while it is gone, and that it ends; strangers get one word.
+#[test]
+fn s0_79_a_bridge_says_how_its_server_stands() {
+    let world = World::new("bridge", "");
+    let (pids, broken) = (Fifo::new(&world.0, "pids"), world.0.file("broken"));
+    let line = format!("[ -e {broken} ] && exit 3; echo $$ > {}; exec {CARDAN} demo", pids.path);
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--key-env", "KEY", "--grace", "600", "--"];
+    let mut command = world.command(&[&words[..], &["sh", "-c", &line]].concat());
+    command.env("KEY", "ada-0123456789abcdef");
+    let bridge = Running::of(command);
+    let known = |path| bridge.get(path, &["Authorization: Bearer ada-0123456789abcdef"]);
+    let strange = |path| (bridge.get(path, &[]).status, bridge.get(path, &[]).body);
+    assert_eq!(strange("/healthz"), (200, "{\"status\":\"ok\"}\n".to_owned()));
+    assert_eq!(strange("/readyz"), (200, "{\"status\":\"ready\"}\n".to_owned()));
+    assert!(known("/healthz").json()["version"].is_string());
+    let ready = json!({ "status": "ready", "server": { "state": "ready", "up": true, "cause": null } });
+    assert_eq!(known("/readyz").json(), ready);
+    assert_eq!(bridge.get("/readyz", &["Host: evil.example"]).status, 403);
+
+    fs::write(&broken, "").unwrap();
+    signal_pid(pids.line().parse().unwrap(), "KILL");
+    // Nothing is told of it on stderr, so whoever watches looks again.
+    while strange("/readyz").0 == 200 {}
+    assert_eq!(strange("/readyz"), (503, "{\"status\":\"unavailable\"}\n".to_owned()));
+    let down = known("/readyz").json();
+    assert_eq!((&down["status"], &down["server"]["up"]), (&json!("down"), &json!(false)));
+    assert!(down["server"]["cause"].as_str().unwrap().contains("server's process ended"), "{down}");
+    assert_eq!(strange("/healthz").0, 200);
+    fs::remove_file(&broken).unwrap();
+    while strange("/readyz").0 != 200 {}
 }

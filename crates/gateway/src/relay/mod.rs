@@ -72,8 +72,7 @@ pub use self::side::Side;
 pub(crate) use self::tasks::Ledger;
 use self::tasks::Tasks;
 pub(crate) use self::who::Who;
-use crate::fleet::Making;
-use crate::fleet::lock;
+use crate::fleet::{Health, Making, lock};
 use crate::latest::Latest;
 use crate::trace::Tracer;
 
@@ -171,6 +170,8 @@ pub struct Relay(Arc<Core>);
 /// What all links share.
 pub(crate) struct Core {
     making: Making,
+    /// The connection by which the upstream was met, which is kept until the end.
+    first: Managed,
     met: Latest<Met>,
     who: Who,
     names: Names,
@@ -297,6 +298,7 @@ impl Relay {
         let names = Names::of(options.name.as_deref());
         let core = Arc::new(Core {
             making,
+            first: first.clone(),
             met: Latest::new(Met::of(settled, &options)),
             tasks: Tasks::new(ledger, names.clone(), who.clone()),
             who,
@@ -341,6 +343,16 @@ impl Relay {
             pool.close(reason).await;
         }
         self.0.farewells.said().await;
+    }
+
+    /// How the upstream stands, by the connection it was met by, and why there was none last, without its secrets.
+    #[must_use]
+    pub fn standing(&self) -> (Health, Option<String>) {
+        let (condition, cause) = self.0.first.standing();
+        let secrets = &self.0.options.secrets;
+        // None in its parts, and none that the parts make together.
+        let told = |cause: Cause| secrets.redact(&cause.redacted(secrets).to_string()).into_owned();
+        (Health::Kept(condition), cause.map(told))
     }
 
     /// How many sessions with the upstream are kept for calls that share them, and how many calls are parked.
