@@ -8,13 +8,12 @@ use bytes::Bytes;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::{Note, Param, Params};
 use cardan_proto::jsonrpc::fault::Fault;
-use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called, Change, LogLevel};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Host as _, Service};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::gated::Gated;
@@ -23,7 +22,7 @@ use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
-use super::{Inner, listen, lists, read, tasks, traced};
+use super::{Inner, completion, listen, lists, read, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::meter::Span;
@@ -168,7 +167,7 @@ impl Station {
             Method::ResourcesRead => read::read(&self, cx, called, trail).await,
             Method::ResourcesSubscribe => self.subscribe(&address(&called)?).await,
             Method::ResourcesUnsubscribe => self.unsubscribe(&address(&called)?).await,
-            Method::CompletionComplete => self.complete(cx, called).await,
+            Method::CompletionComplete => completion::complete(&self, cx, called).await,
             Method::LoggingSetLevel => Ok(self.set_level(called.log_level.unwrap_or(LogLevel::Info))),
             Method::SubscriptionsListen => listen::listen(&self, cx, called).await,
             ref method if method.is_about_task() => self.task(cx, called).await,
@@ -189,7 +188,11 @@ impl Station {
     }
 
     /// Where a name leads.
-    async fn find(&self, kind: Kind, key: &str) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
+    pub(super) async fn find(
+        &self,
+        kind: Kind,
+        key: &str,
+    ) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
         match self.view().find(kind, key) {
             Some(found) => Ok(Some(found)),
             None => {
@@ -395,46 +398,6 @@ impl Station {
         Ok(empty())
     }
 
-    /// Values for an argument: by whoever has what it is an argument of.
-    async fn complete(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
-        // The type alone decides what it is about: what else is said could lead to something else.
-        #[derive(Deserialize)]
-        #[serde(tag = "type")]
-        enum Reference {
-            #[serde(rename = "ref/prompt")]
-            Prompt { name: Box<str> },
-            #[serde(rename = "ref/resource")]
-            Resource { uri: Box<str> },
-        }
-        let raw = called.call.params.raw().and_then(|raw| member_of(raw, "ref").ok().flatten());
-        let raw = raw.ok_or_else(|| Fault::invalid_params("params.ref: missing"))?;
-        let wrong = |error| Fault::invalid_params(format!("params.ref: {error}"));
-        let reference: Reference = serde_json::from_slice(&raw).map_err(wrong)?;
-        let (upstream, member, own, other) = match &reference {
-            Reference::Resource { uri } => {
-                let found = match self.find(Kind::Templates, uri).await? {
-                    Some(found) => Some(found),
-                    None => self.find(Kind::Resources, uri).await?,
-                };
-                let Some((upstream, _)) = found else {
-                    return Err(Fault::invalid_params(format!("params.ref.uri: unknown template: {uri}")));
-                };
-                (upstream, "uri", quoted(uri), "name")
-            }
-            Reference::Prompt { name } => {
-                let Some((upstream, own)) = self.find(Kind::Prompts, name).await? else {
-                    return Err(Fault::invalid_params(format!("params.ref.name: unknown prompt: {name}")));
-                };
-                (upstream, "name", quoted(&own), "uri")
-            }
-        };
-        let edits = [Edit::Set(member, own.as_bytes()), Edit::Drop(other)];
-        let reference =
-            splice(&raw, &edits).map_err(|_| Fault::invalid_params("params.ref: not an object"))?;
-        let called = self.renamed(called, "ref", &String::from_utf8_lossy(&reference))?;
-        self.forward(&upstream, cx, called).await
-    }
-
     /// For all servers, those to come included.
     fn set_level(&self, level: LogLevel) -> Answer {
         *lock(&self.level) = Some(level);
@@ -583,6 +546,6 @@ pub(super) fn address(called: &Called) -> Result<Box<str>, Fault> {
     uri.ok_or_else(|| Fault::invalid_params("params.uri: missing, or not text"))
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

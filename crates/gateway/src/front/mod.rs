@@ -12,6 +12,7 @@
 //! * What servers offer is known from the fleet. A list is told at once; what comes later comes as a change.
 //! * A server that cannot be reached fails its own calls, and says why.
 
+mod completion;
 mod desk;
 mod gated;
 mod greeting;
