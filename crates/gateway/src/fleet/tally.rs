@@ -57,7 +57,11 @@ impl Ending {
             Ok(Answer::Done(_) | Answer::Bare(_) | Answer::Sealed(_)) => Self::Done,
             Ok(Answer::Ask(_)) => Self::InputRequired,
             Ok(Answer::Fault(fault)) => Self::of_fault(fault),
-            Err(_) => Self::Unreachable,
+            // Faults of ours: they say so where a server was reached and did not answer.
+            Err(fault) => match Self::of_fault(fault) {
+                Self::TimedOut => Self::TimedOut,
+                _ => Self::Unreachable,
+            },
         }
     }
 

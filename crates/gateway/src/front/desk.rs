@@ -9,6 +9,7 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::{Note, Param, Params};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
+use cardan_proto::limits::fleet::ANSWER;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called, Change, LogLevel};
 use cardan_runtime::cx::CallCx;
@@ -20,6 +21,7 @@ use super::gated::Gated;
 use super::own::{Own, Turn};
 use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
+use super::several::Patience;
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, completion, listen, lists, read, tasks, traced};
@@ -263,7 +265,7 @@ impl Station {
         *told = now;
     }
 
-    /// A task: at the server that its name carries. A list of them goes through the servers one after another.
+    /// A task: at the server that its name carries. Lists of them are those of all servers.
     async fn task(self: &Arc<Self>, cx: CallCx, called: Called) -> Result<Answer, Fault> {
         if called.call.method == Method::TasksList {
             return tasks::list(self, cx, called).await;
@@ -423,12 +425,30 @@ impl Station {
         cx: CallCx,
         called: Called,
     ) -> Result<Answer, Fault> {
+        self.forward_within(upstream, cx, called, Patience::Clients).await
+    }
+
+    /// The same, for as long as the server may be silent.
+    pub(super) async fn forward_within(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        cx: CallCx,
+        called: Called,
+        patience: Patience,
+    ) -> Result<Answer, Fault> {
         let counted = upstream.tally().begin(called.call.params.raw().map_or(0, Bytes::len));
         let (called, recording) = match &self.front.house.options.trace {
             None => (called, None),
             Some(tracer) => traced::forward(tracer, self, upstream, called),
         };
-        let answered = self.pass(upstream, cx, called).await;
+        let passed = self.pass(upstream, cx, called);
+        let answered = match patience {
+            Patience::Clients => passed.await,
+            Patience::Brief => match tokio::time::timeout(ANSWER, Box::pin(passed)).await {
+                Ok(answered) => answered,
+                Err(_) => Err(relays::silent(upstream)),
+            },
+        };
         if let Some(recording) = recording {
             recording.end_at(&answered);
         }

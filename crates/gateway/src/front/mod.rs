@@ -22,6 +22,7 @@ mod own;
 mod read;
 mod refused;
 pub(crate) mod relays;
+mod several;
 mod tasks;
 mod traced;
 mod trail;

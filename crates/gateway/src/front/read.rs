@@ -14,12 +14,14 @@ use serde_json::{Value, json};
 use super::Waited;
 use super::desk::{Station, address};
 use super::refused::Refused;
+use super::several::{self, Missing};
 use super::trail::Trail;
 use super::view::{Likely, Purpose};
 use crate::catalog::Kind;
 use crate::fleet::Upstream;
 
-/// A resource: by whoever has it. Servers that are not known yet are waited for where no other has it.
+/// A resource: by whoever has it. Who says so is asked in turn, for as long as the client waits; of those that may have it each
+/// is asked for a while, so that one that is silent hides no other. Servers that are not known yet are waited for where no other has it.
 pub(super) async fn read(
     station: &Arc<Station>,
     cx: CallCx,
@@ -29,28 +31,31 @@ pub(super) async fn read(
     let uri = address(&called)?;
     station.front.settled().await;
     let (round, called) = Round::of(station, called)?;
-    let (mut tried, mut missing): (Vec<Arc<Upstream>>, _) = (Vec::new(), None);
+    let (mut tried, mut missing): (Vec<Arc<Upstream>>, _) = (Vec::new(), Missing::default());
     let mut waited = Waited::No;
     loop {
-        for (upstream, likely) in station.view().having(&uri, Purpose::Read) {
-            let before = tried.iter().any(|tried| Arc::ptr_eq(tried, &upstream));
-            if before || !round.is_at(upstream.name()) {
-                continue;
-            }
-            tried.push(Arc::clone(&upstream));
+        let mut having = station.view().having(&uri, Purpose::Read);
+        having.retain(|(upstream, _)| {
+            round.is_at(upstream.name()) && !tried.iter().any(|tried| Arc::ptr_eq(tried, upstream))
+        });
+        tried.extend(having.iter().map(|(upstream, _)| Arc::clone(upstream)));
+        let (said, guessed): (Vec<_>, Vec<_>) =
+            having.into_iter().partition(|(_, likely)| *likely == Likely::Said);
+        for (upstream, _) in said {
             // What is on no list a client may have made up.
             if let Some(trail) = trail.filter(|_| station.view().find(Kind::Resources, &uri).is_some()) {
                 trail.goes(&upstream, &uri);
             }
             match station.forward(&upstream, cx.clone(), called.clone()).await {
-                // A server that is away may have it or not: the next may, and if none has, this is what is told.
-                Err(fault) => missing = Some(fault),
-                // Not all servers say in the same words that they do not have it.
-                Ok(Answer::Fault(fault)) if likely == Likely::Guessed || fault.is_resource_not_found() => {
-                    missing.get_or_insert(fault);
-                }
+                Err(fault) => missing.away(fault),
+                Ok(Answer::Fault(fault)) if fault.is_resource_not_found() => missing.not_there(fault),
                 Ok(answer) => return Ok(asking(answer, upstream.name())),
             }
+        }
+        let guessed: Vec<_> = guessed.into_iter().map(|(upstream, _)| upstream).collect();
+        if let Some((upstream, answer)) = several::first(station, &cx, &called, &guessed, &mut missing).await
+        {
+            return Ok(asking(answer, upstream.name()));
         }
         // Once: who tells nothing now has nothing for now.
         if waited == Waited::Yes || station.front.all_known().await? == Waited::No {
@@ -58,7 +63,7 @@ pub(super) async fn read(
         }
         waited = Waited::Yes;
     }
-    Err(missing.unwrap_or_else(|| {
+    Err(missing.0.unwrap_or_else(|| {
         station.front.house.refusals.count(Refused::Unknown);
         Fault::resource_not_found(&uri)
     }))

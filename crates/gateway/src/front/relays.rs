@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cardan_client::CallError;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::fleet::ANSWER;
+use cardan_proto::session::event::Delivery;
 use cardan_proto::upkeep::condition::Condition;
 use cardan_runtime::service::Host as _;
 use serde_json::json;
@@ -211,6 +213,21 @@ fn unreachable(upstream: &Upstream, error: Option<&CallError>) -> Fault {
     };
     let message = format!("server `{name}` cannot be reached: {why} (it is {}); {next}", status.health);
     told(upstream, &message, &why)
+}
+
+/// A server that was asked beside others, and did not answer for as long as that is waited for.
+pub(super) fn silent(upstream: &Upstream) -> Fault {
+    let (name, seconds) = (upstream.name(), ANSWER.as_secs());
+    let message = format!(
+        "server `{name}` did not answer within {seconds} seconds, so it was passed over; ask it alone to wait for longer"
+    );
+    Fault::internal(message).with_data(&json!({
+        "server": name,
+        "state": upstream.status().health.to_string(),
+        "outcome": "timed_out",
+        "delivery": Delivery::Unknown.name(),
+        "mayHaveExecuted": true,
+    }))
 }
 
 fn told(upstream: &Upstream, message: &str, cause: &str) -> Fault {

@@ -16,6 +16,14 @@ pub const START_MAX: Duration = Duration::from_secs(3600);
 /// Events of a fleet that nobody has read yet. Who reads more slowly misses the oldest, and is told how many.
 pub const EVENTS: usize = 1024;
 
+/// A server that is asked as one of several which may know something. Who is silent for longer is passed over, so that the others
+/// are heard in a time that people wait: as long as one that was lost is waited for.
+pub const ANSWER: Duration = Duration::from_secs(5);
+
+/// After so long without an answer the next server is asked beside the one that was guessed before it: most answer sooner, and no
+/// more are woken than need be.
+pub const GUESS: Duration = Duration::from_millis(250);
+
 /// What runs when a gateway or a bridge is asked to stop, unless told otherwise. Then each call is answered as lost. Whoever
 /// supervises processes waits ten seconds at least before it kills one, most of them thirty.
 pub const GRACE: Duration = Duration::from_secs(10);
