@@ -1,7 +1,8 @@
 //! Many catalogs as one: which name leads where, and what was in the way.
 //!
 //! A pure function of the servers in their configured order, so the same servers always give the same names in the
-//! same order, whichever of them was ready first.
+//! same order, whichever of them was ready first. While one of them is not known yet, names that it may come to have are given
+//! to none behind it.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,9 +20,10 @@ use crate::templates::Templates;
 pub enum Naming {
     /// `server` + separator + `name`, always, so that a name does not depend on who else is there.
     Prefix(Box<str>),
-    /// As they are. Whatever has a name that is taken is not shown.
+    /// As they are. Whatever has a name that is taken, or that a server before it may still come to have, is not shown.
     Never,
-    /// As they are, where they are unique or first; later ones of the same name get their server's prefix.
+    /// As they are, where they are unique or first; later ones of the same name get their server's prefix, and so do all while a
+    /// server before theirs may still come to have their names.
     Priority(Box<str>),
 }
 
@@ -61,6 +63,18 @@ pub struct Source<'a> {
     pub catalog: &'a Catalog,
     /// What of that is shown.
     pub rules: &'a RuleSet,
+    /// May a name be its own?
+    pub claim: Claim,
+}
+
+/// Whether a name that nobody else has is a server's to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Claim {
+    /// All servers before it are known.
+    #[default]
+    Sure,
+    /// One before it is starting and may come to have the name. If it were given away now, it would lead elsewhere later.
+    Open,
 }
 
 /// Where a name leads.
@@ -246,9 +260,13 @@ impl Merged {
         let rules = source.rules.of(kind);
         // An address is what others refer to: it stays as it is.
         let plain = if kind.is_named() { rules.name(entry.key()) } else { entry.key() };
-        let wanted = match naming {
-            Naming::Prefix(separator) if kind.is_named() => Naming::full(separator, source.server, plain),
-            _ => plain.into(),
+        let wanted = match (naming, source.claim) {
+            _ if !kind.is_named() => plain.into(),
+            (Naming::Prefix(separator), _) | (Naming::Priority(separator), Claim::Open) => {
+                Naming::full(separator, source.server, plain)
+            }
+            (Naming::Never, Claim::Open) => return,
+            (Naming::Never | Naming::Priority(_), Claim::Sure) => plain.into(),
         };
         let taken = match place {
             Place::Open => self.find(kind, &wanted).map(|taken| taken.route.source),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use cardan_gateway::catalog::{Catalog, Kind, List};
-use cardan_gateway::merge::{Collision, Merged, Naming, Source};
+use cardan_gateway::merge::{Claim, Collision, Merged, Naming, Source};
 use cardan_gateway::rules::{Pattern, RuleSet, Rules};
 use cardan_proto::era::Revision;
 
@@ -33,7 +33,8 @@ fn merged(naming: &Naming) -> Merged {
     let (one, two) = two();
     let rules = RuleSet::default();
     let sources = [("one", &one), ("two", &two)];
-    let sources = sources.map(|(server, catalog)| Source { server, catalog, rules: &rules });
+    let sources =
+        sources.map(|(server, catalog)| Source { server, catalog, rules: &rules, claim: Claim::Sure });
     Merged::of(&sources, naming)
 }
 
@@ -76,12 +77,16 @@ fn a_taken_prefix_is_a_collision_too() {
     let two = catalog(r#"[{"name":"get"}]"#, "[]");
     let rules = RuleSet::default();
     let sources = [("one", &one), ("two", &two)];
-    let sources = sources.map(|(server, catalog)| Source { server, catalog, rules: &rules });
+    let sources =
+        sources.map(|(server, catalog)| Source { server, catalog, rules: &rules, claim: Claim::Sure });
     let merged = Merged::of(&sources, &Naming::Priority("-".into()));
     assert_eq!(names(&merged, Kind::Tools), ["get", "two-get"]);
     assert_eq!((merged.collisions.len(), &merged.collisions[0].now), (1, &None));
     let same = catalog(r#"[{"name":"get","n":1},{"name":"get","n":2}]"#, "[]");
-    let twice = Merged::of(&[Source { server: "one", catalog: &same, rules: &rules }], &Naming::Never);
+    let twice = Merged::of(
+        &[Source { server: "one", catalog: &same, rules: &rules, claim: Claim::Sure }],
+        &Naming::Never,
+    );
     assert_eq!(
         twice.list(Kind::Tools)[0].raw.as_str(),
         r#"{"name":"get","n":1}"#,
@@ -99,7 +104,10 @@ fn rules_hide_rename_and_describe() {
         ..Rules::default()
     };
     let rules = RuleSet { tools, ..RuleSet::default() };
-    let merged = Merged::of(&[Source { server: "one", catalog: &one, rules: &rules }], &Naming::Never);
+    let merged = Merged::of(
+        &[Source { server: "one", catalog: &one, rules: &rules, claim: Claim::Sure }],
+        &Naming::Never,
+    );
     assert_eq!(names(&merged, Kind::Tools), ["fetch"]);
     let fetch = merged.find(Kind::Tools, "fetch").unwrap();
     assert_eq!(&*fetch.route.key, "get");
@@ -142,14 +150,20 @@ fn a_given_name_is_taken_from_its_server() {
     ] {
         let catalog = catalog(tools, "[]");
         let rules = RuleSet { tools: renaming(&rules), ..RuleSet::default() };
-        let merged = Merged::of(&[Source { server: "one", catalog: &catalog, rules: &rules }], &naming);
+        let merged = Merged::of(
+            &[Source { server: "one", catalog: &catalog, rules: &rules, claim: Claim::Sure }],
+            &naming,
+        );
         let list: Vec<_> = merged.list(Kind::Tools).iter().map(|one| (&*one.key, &*one.route.key)).collect();
         assert_eq!(list, shown, "{tools} {naming:?}");
         assert_eq!(told(&merged), [format!("`get` of one is in the way of that of one, so it is {told_of}")]);
     }
     let catalog = catalog(r#"[{"name":"get"},{"name":"put"}]"#, "[]");
     let rules = RuleSet { tools: renaming(&[("put", "get"), ("get", "put")]), ..RuleSet::default() };
-    let merged = Merged::of(&[Source { server: "one", catalog: &catalog, rules: &rules }], &Naming::Never);
+    let merged = Merged::of(
+        &[Source { server: "one", catalog: &catalog, rules: &rules, claim: Claim::Sure }],
+        &Naming::Never,
+    );
     assert_eq!(&*merged.find(Kind::Tools, "get").unwrap().route.key, "put");
     assert_eq!(&*merged.find(Kind::Tools, "put").unwrap().route.key, "get");
     assert_eq!(merged.collisions, []);
@@ -162,8 +176,8 @@ fn new_names_collide_as_others_do() {
     let (first, second) =
         (RuleSet::default(), RuleSet { tools: renaming(&[("put", "add")]), ..RuleSet::default() });
     let sources = [
-        Source { server: "one", catalog: &one, rules: &first },
-        Source { server: "two", catalog: &two, rules: &second },
+        Source { server: "one", catalog: &one, rules: &first, claim: Claim::Sure },
+        Source { server: "two", catalog: &two, rules: &second, claim: Claim::Sure },
     ];
     let merged = Merged::of(&sources, &Naming::Priority("-".into()));
     assert_eq!(names(&merged, Kind::Tools), ["add", "get", "two-get", "two-add"]);
@@ -178,7 +192,10 @@ fn new_names_collide_as_others_do() {
 fn a_renamed_resource_keeps_its_address() {
     let (one, _) = two();
     let rules = RuleSet { resources: renaming(&[("a:1", "A")]), ..RuleSet::default() };
-    let merged = Merged::of(&[Source { server: "one", catalog: &one, rules: &rules }], &Naming::Never);
+    let merged = Merged::of(
+        &[Source { server: "one", catalog: &one, rules: &rules, claim: Claim::Sure }],
+        &Naming::Never,
+    );
     assert_eq!(merged.find(Kind::Resources, "a:1").unwrap().raw.as_str(), r#"{"uri":"a:1","name":"A"}"#);
     assert_eq!(merged.find(Kind::Resources, "A"), None);
 }
@@ -189,7 +206,8 @@ fn collisions_are_told_together() {
     let many: Vec<String> = (0..9).map(|n| format!(r#"{{"name":"t{n}"}}"#)).collect();
     let catalog = catalog(&format!("[{}]", many.join(",")), r#"[{"uri":"a:1"}]"#);
     let rules = RuleSet::default();
-    let sources = ["one", "two"].map(|server| Source { server, catalog: &catalog, rules: &rules });
+    let sources =
+        ["one", "two"].map(|server| Source { server, catalog: &catalog, rules: &rules, claim: Claim::Sure });
     let told = Collision::told(&Merged::of(&sources, &Naming::Never).collisions);
     assert_eq!(
         told,

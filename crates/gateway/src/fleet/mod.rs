@@ -27,7 +27,7 @@ pub(crate) use upstream::Visit;
 pub use upstream::{Lease, Unavailable, Upstream};
 
 use crate::cache::CatalogCache;
-use crate::merge::{Merged, Naming, Source};
+use crate::merge::{Claim, Merged, Naming, Source};
 
 /// How a fleet is run.
 #[derive(Debug, Clone)]
@@ -203,14 +203,18 @@ impl Fleet {
     /// What all of them offer, as one. Entries lead to upstreams by their place in the list that comes with it.
     #[must_use]
     pub fn merged(&self, naming: &Naming) -> (Merged, Vec<Arc<Upstream>>) {
+        let mut claim = Claim::Sure;
         let known = self.upstreams().into_iter().filter_map(|upstream| {
-            let (catalog, rules) = (upstream.catalog()?, upstream.rules());
-            Some((upstream, catalog, rules))
+            let (catalog, rules) = (upstream.claimed(&mut claim)?, upstream.rules());
+            Some((upstream, catalog, rules, claim))
         });
         let known: Vec<_> = known.collect();
         let sources: Vec<_> = known
             .iter()
-            .map(|(upstream, catalog, rules)| Source { server: upstream.name(), catalog, rules })
+            .map(|(upstream, catalog, rules, claim)| {
+                let (server, claim) = (upstream.name(), *claim);
+                Source { server, catalog, rules, claim }
+            })
             .collect();
         let merged = Merged::of(&sources, naming);
         (merged, known.into_iter().map(|(upstream, ..)| upstream).collect())

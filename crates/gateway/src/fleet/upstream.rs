@@ -23,6 +23,7 @@ use super::tender::Tender;
 use super::{Common, lock};
 use crate::cache::Told;
 use crate::catalog::{Catalog, Kind};
+use crate::merge::Claim;
 use crate::relay::{Behind, Isolation};
 use crate::rules::RuleSet;
 
@@ -173,6 +174,17 @@ impl Upstream {
     #[must_use]
     pub fn catalog(&self) -> Option<Arc<Catalog>> {
         self.lock().catalog.clone()
+    }
+
+    /// What it offers. Where that is not known yet, no server behind this one can be sure of its names.
+    pub(crate) fn claimed(&self, behind: &mut Claim) -> Option<Arc<Catalog>> {
+        // Before the catalog, so that one that comes in between is not taken for one that has nothing.
+        let starting = self.is_open();
+        let catalog = self.catalog();
+        if catalog.is_none() && starting {
+            *behind = Claim::Open;
+        }
+        catalog
     }
 
     /// What of that is shown.

@@ -12,7 +12,7 @@ use cardan_proto::task::{Design, cross};
 
 use crate::catalog::{Catalog, Kind};
 use crate::fleet::{Fleet, Upstream};
-use crate::merge::{Merged, Naming, Shown, Source};
+use crate::merge::{Claim, Merged, Naming, Shown, Source};
 use crate::pin::{Held, Pins};
 use crate::policy::Gate;
 use crate::rules::RuleSet;
@@ -69,15 +69,18 @@ pub(super) struct Known {
     pub(super) rules: Arc<RuleSet>,
     /// Its tools that have changed, and are held back.
     pub(super) held: Arc<Held>,
+    /// May names be its own?
+    pub(super) claim: Claim,
 }
 
 impl Known {
     /// Those of a fleet.
     pub(super) fn of(upstreams: Vec<Arc<Upstream>>, pins: Option<&Pins>) -> Vec<Self> {
+        let mut claim = Claim::Sure;
         let known = |upstream: Arc<Upstream>| {
-            let (catalog, rules) = (upstream.catalog()?, upstream.rules());
-            let held = held(pins, &upstream, &catalog);
-            Some(Self { upstream, catalog, rules, held })
+            let catalog = upstream.claimed(&mut claim)?;
+            let (rules, held) = (upstream.rules(), held(pins, &upstream, &catalog));
+            Some(Self { upstream, catalog, rules, held, claim })
         };
         upstreams.into_iter().filter_map(known).collect()
     }
@@ -87,6 +90,7 @@ impl Known {
             && Arc::ptr_eq(&self.catalog, &other.catalog)
             && Arc::ptr_eq(&self.rules, &other.rules)
             && self.held == other.held
+            && self.claim == other.claim
     }
 
     /// How the server runs tools as tasks; none: it does not.
@@ -162,7 +166,10 @@ impl View {
     pub(super) fn of(known: Vec<Known>, unknown: Unknown, naming: Naming) -> Self {
         let sources: Vec<_> = known
             .iter()
-            .map(|one| Source { server: one.upstream.name(), catalog: &one.catalog, rules: &one.rules })
+            .map(|one| {
+                let Known { upstream, catalog, rules, claim, .. } = one;
+                Source { server: upstream.name(), catalog, rules, claim: *claim }
+            })
             .collect();
         let merged = Merged::of(&sources, &naming);
         let is_held =
