@@ -16,7 +16,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::{CallOptions, LogLevel, Rounds, Wanted};
+use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel, Rounds, Wanted};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::Host;
@@ -145,7 +145,32 @@ async fn lines_are_kept_for_a_while() {
     // One more is there for calls that nobody can be asked for.
     assert_eq!((dialled.count(), relay.census().0), (CALLS + 1, CALLS + 1));
     tokio::time::sleep(Duration::from_secs(121)).await;
-    assert_eq!(relay.census().0, 2, "one of each kind is left");
+    assert_eq!(relay.census().0, 1, "that for calls which nobody can be asked for is left");
+}
+
+/// A line is not left while someone listens there, and is left a while after they have gone.
+#[tokio::test(start_paused = true)]
+async fn a_line_is_kept_for_who_listens() {
+    let server = Server::builder("plain", "1")
+        .revisions(revisions(Era::Legacy))
+        .tool("who", "tells its name", async || "plain")
+        .tool("grow", "gets one more tool", |cx: Cx| async move {
+            cx.server().add_tool("more", "came later", async || "more");
+            Ok::<_, Stop>("grown")
+        })
+        .build();
+    let (relay, _) = relay(&server).await;
+    let client = connect(&relay, Era::Modern, answering("ada")).await;
+    let mut listen = client.listen(Interest { tools: true, ..Interest::default() });
+    soon("ready", listen.ready()).await.unwrap();
+    assert_eq!(text(&client, "who", json!({})).await, "plain");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(relay.census().0, 2, "someone listens");
+    assert_eq!(text(&client, "grow", json!({})).await, "grown");
+    assert_eq!(soon("a change", listen.next()).await, Some(Change::Tools));
+    drop(listen);
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    assert_eq!(relay.census().0, 1, "nobody does");
 }
 
 /// Late words of a call that was given up reach nobody.

@@ -10,6 +10,7 @@ use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::session::event::{Ask, Event, LogLevel};
+use cardan_proto::task::cross;
 use cardan_runtime::service::Handler;
 use serde_json::Value;
 
@@ -68,6 +69,15 @@ impl Line {
     /// The era of the session there is, or was last.
     pub(super) fn era(&self) -> Option<Era> {
         self.managed.settled().map(|settled| settled.revision.era())
+    }
+
+    /// May there be tasks at the other end?
+    pub(super) fn has_tasks(&self) -> bool {
+        self.managed.settled().is_some_and(|settled| {
+            let capabilities =
+                settled.greeting.and_then(|raw| member_of(&raw, "capabilities").ok().flatten());
+            capabilities.is_some_and(|raw| cross::offered(settled.revision, &raw).is_some())
+        })
     }
 
     /// Waits for a session, not for ever: `opening` for the first, `again` for one that was lost. From then on calls

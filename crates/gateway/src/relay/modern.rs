@@ -168,8 +168,9 @@ pub(super) async fn listen(
     // A listen has no words of its own: it leaves none behind, and is in nobody's way.
     lease.landed();
     let own = Arc::clone(&lease.shared);
-    drop(lease);
+    // Before it is given back, so that it stays for who listens there.
     let mut followed = pool.follow(askable);
+    drop(lease);
     loop {
         let (mut standing, mut failed, mut waiting) = (None, None, Vec::new());
         for shared in followed.news() {

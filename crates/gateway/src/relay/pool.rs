@@ -18,13 +18,14 @@ use super::askable::Askable;
 use super::line::{Hears, Line};
 use super::tasks::Tended;
 use super::voice::{Holder, Voice};
-use super::{Behind, Farewells, Options};
+use super::{Behind, Farewells, Isolation, Options};
 use crate::fleet::{Making, lock};
 
 /// Lines by what may be asked on them.
 pub(super) struct Pool {
     making: Making,
     behind: Behind,
+    isolation: Isolation,
     max: usize,
     /// How long a call waits for a line of its own.
     patience: Duration,
@@ -132,8 +133,8 @@ enum Origin {
 /// How long a call by a new line waits for listens to stand there.
 pub(super) const HEARING: Duration = Duration::from_secs(2);
 
-/// How long a line beyond the first is kept for the next call that needs one alone. It may be a process, which takes long
-/// to start.
+/// How long a line that nobody uses is kept for the next call that needs such a one. It may be a process, which takes long to
+/// start.
 const KEPT: Duration = Duration::from_secs(60);
 
 impl Pool {
@@ -153,6 +154,7 @@ impl Pool {
         let pool = Arc::new(Self {
             making,
             behind: options.behind,
+            isolation: options.isolation,
             max: options.lines.max(1),
             patience: options.limits.call_idle_timeout,
             shelves: Mutex::new(lent.into_iter().collect()),
@@ -284,11 +286,10 @@ impl Pool {
         let Some(at) = shelf.iter().position(|entry| Arc::ptr_eq(&entry.shared, &lease.shared)) else {
             return;
         };
+        let kept = at < self.stays(lease.key, shelf);
         let entry = &mut shelf[at];
         entry.running -= 1;
-        if at > 0 {
-            entry.idle = Instant::now();
-        }
+        entry.idle = Instant::now();
         if lease.need != Need::Any {
             entry.shared.voice.give(None);
             let again = lease.landed && lease.need == Need::Alone;
@@ -297,7 +298,6 @@ impl Pool {
             // What it still says would be taken for the words of whoever holds the line next.
             entry.held = Held::Spoiled;
         }
-        let kept = at == 0 && lease.need != Need::Fresh;
         let (free, spoiled) = (!kept && entry.running == 0, entry.held == Held::Spoiled);
         if free && spoiled {
             self.leave(&shelf.remove(at));
@@ -313,15 +313,26 @@ impl Pool {
     fn sweep(self: &Arc<Self>) -> Option<Instant> {
         let (now, mut due) = (Instant::now(), None);
         let mut shelves = lock(&self.shelves);
-        for shelf in shelves.values_mut().filter(|shelf| shelf.len() > 1) {
+        for (key, shelf) in &mut *shelves {
+            let stays = self.stays(*key, shelf).min(shelf.len());
             let gone = |entry: &mut Entry| entry.running == 0 && entry.idle + KEPT <= now;
-            for entry in shelf.extract_if(1.., gone) {
+            for entry in shelf.extract_if(stays.., gone) {
                 self.leave(&entry);
             }
-            let left = shelf.iter().skip(1).filter(|entry| entry.running == 0).map(|entry| entry.idle + KEPT);
-            due = left.chain(due).min();
+            let left = shelf.iter().skip(stays).filter(|entry| entry.running == 0);
+            due = left.map(|entry| entry.idle + KEPT).chain(due).min();
         }
         due
+    }
+
+    /// How many lines of a shelf stay whether they are used or not: the first one where everybody needs it, where sessions are
+    /// said to be shared, where someone listens, and where tasks may be that end with it.
+    fn stays(&self, key: Place, shelf: &[Entry]) -> usize {
+        let Place::Kept(askable) = key else { return 0 };
+        let shared = matches!(self.isolation, Isolation::Shared | Isolation::Principal);
+        let followed = || lock(&self.listens).iter().any(|(_, of)| *of == key);
+        let tasks = || shelf.first().is_some_and(|entry| entry.shared.line.has_tasks());
+        usize::from(shared || askable == Askable::NOTHING || followed() || tasks())
     }
 
     /// Under the lock, so that whoever counts lines counts it here or there.
@@ -410,12 +421,16 @@ impl Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        let shelves = lock(&self.pool.shelves);
+        let mut shelves = lock(&self.pool.shelves);
         lock(&self.pool.listens).retain(|(number, _)| *number != self.number);
         // Whoever waits for this one waits no longer.
-        for line in shelves.get(&self.key).into_iter().flatten() {
+        for line in shelves.get_mut(&self.key).into_iter().flatten() {
             line.shared.caught_up(self.number);
+            line.idle = Instant::now();
         }
+        drop(shelves);
+        // What stayed for it may be left.
+        self.pool.idled.notify_one();
     }
 }
 
