@@ -53,9 +53,9 @@ pub struct Record {
     pub principal: Option<Arc<str>>,
     /// The method.
     pub method: Box<str>,
-    /// The server, and what it calls the tool, prompt or resource. None where nothing is called so: what a client makes up
-    /// is not written down.
-    pub target: Option<(Box<str>, Box<str>)>,
+    /// The server, and what it calls the tool, prompt or resource; what a template makes is called as the template is. None where
+    /// nothing is called so: what a client makes up is not written down.
+    pub target: Option<(Box<str>, Option<Box<str>>)>,
     /// How it went.
     pub outcome: Outcome,
     /// How long it took.
@@ -77,7 +77,7 @@ impl Record {
             "principal": self.principal.as_deref(),
             "method": self.method,
             "server": target.map(|(server, _)| server),
-            "name": target.map(|(_, name)| name),
+            "name": target.and_then(|(_, name)| name.as_deref()),
             "outcome": self.outcome.word(),
             "took_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             "sent": self.sent,
@@ -247,7 +247,7 @@ mod tests {
         Record {
             principal: Some("ada".into()),
             method: "tools/call".into(),
-            target: Some(("files".into(), "read".into())),
+            target: Some(("files".into(), Some("read".into()))),
             outcome: Outcome::Done,
             took: Duration::from_millis(12),
             sent: 40,

@@ -276,13 +276,18 @@ async fn calls_are_written_down_without_what_was_said() {
     for era in ERAS {
         let audit = Arc::new(Audit::file(&file, |line| panic!("{line}")).unwrap());
         let front = two_with(Options { audit: Some(Arc::clone(&audit)), ..Options::default() });
-        front.protect(policy("[policy.ada]\ntools = { deny = ['one__who'] }\n"));
+        front.protect(policy(
+            "[policy.ada]\ntools = { deny = ['one__who'] }\nresources = { deny = ['two://a'] }\n",
+        ));
         let ada = on_behalf(&front, "ada", era).await;
         text(&ada, "two__echo", json!({"text": "a canary"})).await;
         refused(ada.call_tool("one__who", &json!({})).unwrap().await);
         refused(ada.call_tool("a-canary", &json!({})).unwrap().await);
         refused(ada.call_tool("one__fault", &json!({})).unwrap().await);
         ada.read("one://a").await.unwrap();
+        ada.read("two://t/a-canary").await.unwrap();
+        ada.read("two://a").await.unwrap_err();
+        ada.read("nowhere://a-canary").await.unwrap_err();
         front.end("done").await;
         audit.close();
         let written = std::fs::read_to_string(&file).unwrap();
@@ -298,10 +303,13 @@ async fn calls_are_written_down_without_what_was_said() {
             .collect();
         let wanted = [
             "tools/call two echo done",
-            "tools/call null null refused",
+            "tools/call one who refused",
             "tools/call null null refused",
             "tools/call one fault fault",
             "resources/read one one://a done",
+            "resources/read two two://t/{key} done",
+            "resources/read two two://a refused",
+            "resources/read null null refused",
         ];
         assert_eq!(lines, wanted, "{era:?}");
         std::fs::remove_file(&file).unwrap();

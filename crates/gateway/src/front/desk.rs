@@ -303,6 +303,15 @@ impl Station {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),
             };
+            let all = self.front.view();
+            let hidden = all.find(kind, &name);
+            if let Some(trail) = trail {
+                match (&hidden, all.held(&name).filter(|_| kind == Kind::Tools)) {
+                    (Some((upstream, own)), _) => trail.barred(upstream.name(), Some(own)),
+                    (None, Some((server, own))) => trail.barred(server, Some(own)),
+                    (None, None) => {}
+                }
+            }
             if let Some((server, tool)) = self.view().held(&name).filter(|_| kind == Kind::Tools) {
                 self.front.house.refusals.count(Refused::Pin);
                 return Err(Fault::invalid_params(format!(
@@ -310,12 +319,15 @@ impl Station {
                      {tool}`, approve it with `cardan pin approve {server} {tool}`"
                 )));
             }
-            let hidden = self.front.view().find(kind, &name).is_some();
-            self.front.house.refusals.count(if hidden { Refused::Policy } else { Refused::Unknown });
+            self.front.house.refusals.count(if hidden.is_some() {
+                Refused::Policy
+            } else {
+                Refused::Unknown
+            });
             return Err(Fault::invalid_params(format!("unknown {what}: {name}; see {list}")));
         };
         if let Some(trail) = trail {
-            trail.goes(&upstream, &own);
+            trail.goes(&upstream, Some(&own));
         }
         let called =
             if own == name { called } else { self.renamed(called, Param::Name.name(), &quoted(&own))? };

@@ -17,7 +17,6 @@ use super::refused::Refused;
 use super::several::{self, Missing};
 use super::trail::Trail;
 use super::view::{Likely, Purpose};
-use crate::catalog::Kind;
 use crate::fleet::Upstream;
 
 /// A resource: by whoever has it. Who says so is asked in turn, for as long as the client waits; of those that may have it each
@@ -42,9 +41,8 @@ pub(super) async fn read(
         let (said, guessed): (Vec<_>, Vec<_>) =
             having.into_iter().partition(|(_, likely)| *likely == Likely::Said);
         for (upstream, _) in said {
-            // What is on no list a client may have made up.
-            if let Some(trail) = trail.filter(|_| station.view().find(Kind::Resources, &uri).is_some()) {
-                trail.goes(&upstream, &uri);
+            if let Some(trail) = trail {
+                trail.goes(&upstream, station.view().written(&upstream, &uri).as_deref());
             }
             match station.forward(&upstream, cx.clone(), called.clone()).await {
                 Err(fault) => missing.away(fault),
@@ -55,6 +53,9 @@ pub(super) async fn read(
         let guessed: Vec<_> = guessed.into_iter().map(|(upstream, _)| upstream).collect();
         if let Some((upstream, answer)) = several::first(station, &cx, &called, &guessed, &mut missing).await
         {
+            if let Some(trail) = trail {
+                trail.goes(&upstream, None);
+            }
             return Ok(asking(answer, upstream.name()));
         }
         // Once: who tells nothing now has nothing for now.
@@ -62,6 +63,12 @@ pub(super) async fn read(
             break;
         }
         waited = Waited::Yes;
+    }
+    if let Some(trail) = trail.filter(|_| tried.is_empty()) {
+        let all = station.front.view();
+        if let Some((upstream, Likely::Said)) = all.having(&uri, Purpose::Read).first() {
+            trail.barred(upstream.name(), all.written(upstream, &uri).as_deref());
+        }
     }
     Err(missing.0.unwrap_or_else(|| {
         station.front.house.refusals.count(Refused::Unknown);

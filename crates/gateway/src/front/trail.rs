@@ -14,15 +14,26 @@ use crate::audit::{Audit, Outcome, Record};
 use crate::catalog::Kind;
 use crate::fleet::{Upstream, lock};
 
-/// A server, and what it calls what a call is about.
-type Target = (Box<str>, Box<str>);
+/// A server, and what it calls what a call is about; nothing: that is on no list.
+type Target = (Box<str>, Option<Box<str>>);
+
+/// Where a call goes.
+#[derive(Default)]
+enum Course {
+    /// To nobody, as far as is known.
+    #[default]
+    Nowhere,
+    To(Target),
+    /// It would go there, but may not.
+    Barred(Target),
+}
 
 /// A call that runs. One that is dropped was cancelled.
 pub(super) struct Trail {
     audit: Arc<Audit>,
     kind: Kind,
     /// Where it went last, or would go first: when it ends, that may be somewhere else.
-    target: Mutex<Option<Target>>,
+    course: Mutex<Course>,
     record: Record,
     begun: Instant,
 }
@@ -47,13 +58,19 @@ impl Trail {
             received: 0,
         };
         let found = called.call.params.text(param).and_then(|key| station.view().find(kind, &key));
-        let target = Mutex::new(found.map(|(upstream, own)| (upstream.name().into(), own)));
-        Some(Self { audit, kind, target, record, begun: Instant::now() })
+        let course =
+            found.map_or(Course::Nowhere, |(upstream, own)| Course::To((upstream.name().into(), Some(own))));
+        Some(Self { audit, kind, course: Mutex::new(course), record, begun: Instant::now() })
     }
 
     /// It goes to a server, for what that server calls so.
-    pub(super) fn goes(&self, upstream: &Upstream, own: &str) {
-        *lock(&self.target) = Some((upstream.name().into(), own.into()));
+    pub(super) fn goes(&self, upstream: &Upstream, own: Option<&str>) {
+        *lock(&self.course) = Course::To((upstream.name().into(), own.map(Into::into)));
+    }
+
+    /// It is about something that is hidden or held back. The client is not told, but whoever reads what is written here is.
+    pub(super) fn barred(&self, server: &str, own: Option<&str>) {
+        *lock(&self.course) = Course::Barred((server.into(), own.map(Into::into)));
     }
 
     /// It has ended.
@@ -86,9 +103,13 @@ fn of(result: &Bytes) -> Outcome {
 
 impl Drop for Trail {
     fn drop(&mut self) {
-        self.record.target = lock(&self.target).take();
-        let unknown = self.record.target.is_none() && self.kind.is_named();
-        if unknown && self.record.outcome == Outcome::Fault {
+        let refused;
+        (self.record.target, refused) = match std::mem::take(&mut *lock(&self.course)) {
+            Course::Nowhere => (None, self.kind.is_named()),
+            Course::To(target) => (Some(target), false),
+            Course::Barred(target) => (Some(target), true),
+        };
+        if refused && self.record.outcome == Outcome::Fault {
             self.record.outcome = Outcome::Refused;
         }
         self.record.took = self.begun.elapsed();

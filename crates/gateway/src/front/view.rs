@@ -16,7 +16,7 @@ use crate::merge::{Claim, Merged, Naming, Shown, Source};
 use crate::pin::{Held, Pins};
 use crate::policy::Gate;
 use crate::rules::RuleSet;
-use crate::templates::Templates;
+use crate::templates::{Makes, Templates};
 
 /// Which servers are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -332,6 +332,17 @@ impl View {
             }
         }
         having
+    }
+
+    /// How an address of a server is written where it may hold what nobody is to read: as it is where it is listed, as the
+    /// template that makes it, else not at all.
+    pub(super) fn written(&self, server: &Arc<Upstream>, uri: &str) -> Option<Box<str>> {
+        let at = self.known.iter().position(|known| Arc::ptr_eq(&known.upstream, server))?;
+        if self.merged.find(Kind::Resources, uri).is_some_and(|shown| shown.route.source == at) {
+            return Some(uri.into());
+        }
+        let mut making = self.merged.templates(at).making(uri);
+        making.find(|(_, makes)| *makes == Makes::Surely).map(|(template, _)| template.into())
     }
 
     /// What headers mirror of a tool's arguments.
