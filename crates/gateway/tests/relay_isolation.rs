@@ -386,7 +386,7 @@ async fn parking_is_bounded() {
     assert_eq!(done["content"][0]["text"], "3 Some(Text(\"ada\"))");
 }
 
-/// A principal that answers nothing leaves places for others.
+/// A principal that answers nothing leaves places for others, and so do those who have no name.
 #[tokio::test(start_paused = true)]
 async fn one_principal_cannot_fill_all_places() {
     let options = Options { parked: 4, behind: Behind::One, ..Options::default() };
@@ -401,4 +401,17 @@ async fn one_principal_cannot_fill_all_places() {
     let asked = round(&bob, ask("1"), None).await.unwrap();
     let done = round(&bob, ask("1"), Some(&asked["requestState"])).await.unwrap();
     assert_eq!(done["content"][0]["text"], "1 Some(Text(\"ada\"))");
+
+    let options = Options { parked: 4, behind: Behind::One, ..Options::default() };
+    let (relay, _) = relay_with(&asking(), options).await;
+    for n in 0..2 {
+        // Whoever has no name may be anyone, so another link makes nobody else of them.
+        let nobody = connect(&relay, Era::Modern, answering("ada")).await;
+        round(&nobody, ask(&n.to_string()), None).await.unwrap();
+    }
+    let nobody = connect(&relay, Era::Modern, answering("ada")).await;
+    let full = round(&nobody, ask("3"), None).await.unwrap_err();
+    assert!(matches!(full, CallError::Fault(fault) if fault.code == code::BUSY));
+    let bob = connect_as(&relay, "bob").await;
+    round(&bob, ask("1"), None).await.unwrap();
 }

@@ -83,7 +83,8 @@ pub struct Options {
     pub lines: usize,
     /// Legacy clients, each with a line of its own. Calls of one more fail as busy.
     pub guests: usize,
-    /// Modern calls that wait for their client's answers. One more is given up.
+    /// Modern calls that wait for their client's answers. One more is given up. Nobody has more than half of the places, and those
+    /// without a name count as one.
     pub parked: usize,
     /// Whom the lines lead to.
     pub behind: Behind,

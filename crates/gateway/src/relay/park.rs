@@ -75,9 +75,9 @@ impl Park {
         if inner.parked.len() >= self.max {
             return Err(Fault::new(code::BUSY, "too many calls wait for answers; call again later"));
         }
-        // One that is named leaves room for others.
+        // Each leaves room for others. Those who have no name are one: whoever has none can be as many as they like.
         let same = |parked: &&Parked| parked.bound.principal == bound.principal;
-        if bound.principal.is_some() && inner.parked.values().filter(same).count() >= self.max.div_ceil(2) {
+        if inner.parked.values().filter(same).count() >= self.max.div_ceil(2) {
             return Err(Fault::new(code::BUSY, "too many of your calls wait for answers; answer one first"));
         }
         inner.minted += 1;
