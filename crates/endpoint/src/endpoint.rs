@@ -11,7 +11,7 @@ use cardan_proto::era::{Era, unsupported};
 use cardan_proto::http::era::Undecided;
 use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
-use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_replicas::{Pass, Still};
@@ -140,7 +140,7 @@ impl<H: Host> Endpoint<H> {
             sharing,
             streams: Streams::default(),
             sockets: Sockets::default(),
-            doorway: Doorway::default(),
+            doorway: Doorway::new(host.unfinished()),
             traces: options.traces,
             pages: options.pages,
             host,
@@ -176,7 +176,8 @@ impl<H: Host> Endpoint<H> {
         let config = self.0.host.config(None);
         let limits = &config.limits;
         self.shut(reason);
-        self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout).await;
+        let sockets = self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout);
+        tokio::join!(sockets, self.0.doorway.finished());
     }
 
     /// Takes nothing new, and tells all who are here.
@@ -185,7 +186,7 @@ impl<H: Host> Endpoint<H> {
             sharing.leave();
         }
         self.0.sockets.shut();
-        self.0.doorway.close(reason);
+        self.0.doorway.close(reason, self.0.host.config(None).limits.drain_timeout);
         self.0.host.close(reason);
     }
 
@@ -381,9 +382,14 @@ fn modern<H: Host>(
             return Posting::Note(exchange, Answer::on(headers));
         }
     };
-    if shared.doorway.door() == Door::Closing {
-        return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
-    }
+    let returned = match shared.doorway.door() {
+        Door::Open => None,
+        // It runs already: its client was asked something, and answers.
+        Door::Closing if call.params.get(Param::RequestState).is_some() => Some(shared.doorway.returned()),
+        Door::Closing => {
+            return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
+        }
+    };
     if let Err(refusal) = agreed(call, &headers, principal, shared) {
         let id = Some(call.id.clone());
         let unsupported = |requested: &str| unsupported(requested, &shared.host.config(None));
@@ -394,7 +400,10 @@ fn modern<H: Host>(
         let why = "accept must admit text/event-stream to listen";
         return Posting::Answered(Answer::on(headers).bad(StatusCode::NOT_ACCEPTABLE, why));
     }
-    let exchange = Exchange::new(decoded, &shared.host, service, principal);
+    let exchange = match returned {
+        None => Exchange::new(decoded, &shared.host, service, principal),
+        Some(returned) => Exchange::returned(returned, decoded, &shared.host, service, principal),
+    };
     Posting::Modern(exchange, Answer::on(headers), accepts)
 }
 

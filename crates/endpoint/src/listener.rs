@@ -85,13 +85,15 @@ impl Listener {
         // Calls that are given up at the end of their time are still answered.
         let drained = tokio::time::timeout(limits.drain_timeout + limits.farewell_timeout, drained);
         let ending = async { tokio::join!(drained, site.close("the server is shutting down")) };
+        let mut late = Late::default();
         tokio::select! {
             // First, so that the site knows before anyone comes.
             biased;
             _ = ending => {}
-            () = late(&self.socket, &room, &server, &site) => {}
+            () = late.serve(&self.socket, &room, &server, &site) => {}
         }
         drop(self.socket);
+        late.end(limits.farewell_timeout).await;
         connections.shutdown().await;
     }
 }
@@ -99,19 +101,39 @@ impl Listener {
 /// How long the first bytes of a connection may take that was made before the end was told.
 const ON_ITS_WAY: Duration = Duration::from_millis(250);
 
-/// Serves those who come while others finish, to whom a site says that it is closing. They hold nobody up: when this is dropped,
-/// they are cut off.
-async fn late<S: Site>(socket: &TcpListener, room: &Arc<Semaphore>, server: &Arc<Server>, site: &S) {
-    let (_stay, told) = watch::channel(());
-    let mut connections = JoinSet::new();
-    while let Ok(permit) = Arc::clone(room).acquire_owned().await {
-        let stream = accept(socket).await;
-        while connections.try_join_next().is_some() {}
-        let (server, site, told) = (Arc::clone(server), site.clone(), told.clone());
-        connections.spawn(async move {
-            server.serve(stream, site, told).await;
-            drop(permit);
-        });
+/// Those who come while others finish. A site says to them that it is closing, unless they come back for what it still has.
+#[derive(Default)]
+struct Late {
+    staying: watch::Sender<()>,
+    connections: JoinSet<()>,
+}
+
+impl Late {
+    async fn serve<S: Site>(
+        &mut self,
+        socket: &TcpListener,
+        room: &Arc<Semaphore>,
+        server: &Arc<Server>,
+        site: &S,
+    ) {
+        while let Ok(permit) = Arc::clone(room).acquire_owned().await {
+            let stream = accept(socket).await;
+            while self.connections.try_join_next().is_some() {}
+            let (server, site, told) = (Arc::clone(server), site.clone(), self.staying.subscribe());
+            self.connections.spawn(async move {
+                server.serve(stream, site, told).await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// What was answered is written to its end. Those who are slow hold nobody up.
+    async fn end(self, patience: Duration) {
+        let Self { staying, mut connections } = self;
+        drop(staying);
+        let written = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(patience, written).await;
+        connections.shutdown().await;
     }
 }
 

@@ -16,6 +16,7 @@ use cardan_proto::http::headers::Accepts;
 use cardan_proto::http::status::{Stage, of_fault};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Reply};
 use cardan_proto::method::Method;
+use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Abilities, Cancel, Cause, Departed, LaneId, Outgoing, Pushes};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
@@ -25,7 +26,7 @@ use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
 
 use crate::body::{self, Body};
-use crate::door::Doorway;
+use crate::door::{Doorway, Returned};
 use crate::pulse::{Pulse, beat};
 use crate::reply::Answer;
 use crate::wire::{Wire, is_reply};
@@ -147,6 +148,8 @@ pub(crate) struct Exchange<S: Service> {
     pulse: Pulse,
     /// Until somebody else tells it of the end.
     peer: Option<Peer>,
+    /// While the door is closing.
+    _returned: Option<Returned>,
 }
 
 impl<S: Service> Exchange<S> {
@@ -156,8 +159,31 @@ impl<S: Service> Exchange<S> {
         service: Arc<S>,
         principal: Option<&Arc<str>>,
     ) -> Self {
+        Self::with(host.config(principal), decoded, host, service, principal)
+    }
+
+    /// The same for a call that was begun before the door was closing: it has the time that is left.
+    pub(crate) fn returned<H: Host<Service = S>>(
+        returned: Returned,
+        decoded: Decoded,
+        host: &H,
+        service: Arc<S>,
+        principal: Option<&Arc<str>>,
+    ) -> Self {
+        let mut config = Config::clone(&host.config(principal));
+        config.limits.drain_timeout = returned.left;
+        let exchange = Self::with(Arc::new(config), decoded, host, service, principal);
+        Self { _returned: Some(returned), ..exchange }
+    }
+
+    fn with<H: Host<Service = S>>(
+        config: Arc<Config>,
+        decoded: Decoded,
+        host: &H,
+        service: Arc<S>,
+        principal: Option<&Arc<str>>,
+    ) -> Self {
         let listens = matches!(&decoded, Decoded::One(Ok(Envelope::Call(call)), _) if call.method == Method::SubscriptionsListen);
-        let config = host.config(principal);
         let pulse = Pulse::new(config.limits.keep_alive_interval);
         let (driver, peer) = Driver::new(PostLink::new(decoded), service, config);
         let peer = match listens {
@@ -167,7 +193,7 @@ impl<S: Service> Exchange<S> {
             }
             false => Some(peer),
         };
-        Self { driver: Box::new(driver), pulse, peer }
+        Self { driver: Box::new(driver), pulse, peer, _returned: None }
     }
 
     /// Lets a note take effect.

@@ -10,6 +10,7 @@
 //! * [`peer`]: the handle through which our side calls the other.
 //! * [`driver`]: the loop.
 //! * [`links`]: who is served.
+//! * [`unfinished`]: calls that go on though no link has them.
 //! * [`tap`]: who sees what passes over a link.
 //! * [`witness`]: what is known of the process behind a link.
 //! * [`memory`]: two ends of a link in one process.
@@ -27,4 +28,5 @@ pub mod peer;
 pub mod service;
 pub mod tap;
 mod tasks;
+pub mod unfinished;
 pub mod witness;

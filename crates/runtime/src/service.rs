@@ -13,6 +13,7 @@ use cardan_proto::session::event::{Answer, Ask, Called, Event};
 
 use crate::cx::CallCx;
 use crate::peer::Peer;
+use crate::unfinished::Unfinished;
 
 /// A handler at work.
 pub type Handler<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -70,6 +71,11 @@ pub trait Host: Send + Sync + 'static {
     /// No more links will come: those that joined end when what runs there is done.
     fn close(&self, reason: &'static str) {
         let _ = reason;
+    }
+
+    /// Calls that wait here for their clients to come back. The end waits for them, within its time.
+    fn unfinished(&self) -> Unfinished {
+        Unfinished::default()
     }
 
     /// What headers mirror of a tool's arguments; nothing: no such tool for this principal, or none of it.

@@ -14,17 +14,42 @@ pub(crate) fn modern(running: &Running, tool: &str, arguments: &Value) -> Wire {
 
 /// The same with more headers.
 pub(crate) fn modern_with(running: &Running, headers: &[&str], tool: &str, arguments: &Value) -> Wire {
-    let meta = json!({
+    post_modern(running, "/mcp", headers, tool, json!({ "name": tool, "arguments": arguments }), &json!({}))
+}
+
+/// A modern call by someone who can be asked; with an answer, the retry of one that was.
+pub(crate) fn modern_asked(
+    running: &Running,
+    path: &str,
+    tool: &str,
+    answer: Option<(&str, &Value)>,
+) -> Wire {
+    let mut params = json!({ "name": tool, "arguments": { "question": "who?" } });
+    if let Some((state, answers)) = answer {
+        params["requestState"] = state.into();
+        params["inputResponses"] = answers.clone();
+    }
+    post_modern(running, path, &[], tool, params, &json!({ "elicitation": {} }))
+}
+
+fn post_modern(
+    running: &Running,
+    path: &str,
+    headers: &[&str],
+    tool: &str,
+    mut params: Value,
+    capabilities: &Value,
+) -> Wire {
+    params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
         "progressToken": 1,
     });
-    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
     let message = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
     let (version, name) = (format!("MCP-Protocol-Version: {MODERN}"), format!("Mcp-Name: {tool}"));
     let usual = [&*version, "Mcp-Method: tools/call", &name];
-    running.post("/mcp", &[&usual, headers].concat(), &message)
+    running.post(path, &[&usual, headers].concat(), &message)
 }
 
 /// A legacy client.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::client::{Legacy, initialize, modern};
+use crate::client::{Legacy, initialize, modern, modern_asked};
 use crate::common::{CARDAN, Fifo, Scratch};
 use crate::rig::{Running, World, demo};
 
@@ -59,6 +59,56 @@ fn finishes(path: &'static str, prefix: &str) {
     assert_eq!(told.status, 202, "{told:?}");
     assert_eq!(last(&asking.rest())["result"]["content"][0]["text"], "Ada");
     assert_eq!(gateway.ends(), Some(0));
+}
+
+/// F23: a modern call that waits for its client's answers runs, too: the end waits for the retry that brings them, however often
+/// the call asks, while others are sent away. So it is behind a gateway and a bridge, before servers of both eras.
+#[test]
+fn f23_a_modern_call_that_was_asked_is_finished() {
+    let legacy = format!("{}era = \"legacy\"\n", demo("alpha"));
+    for (config, path, tool) in [
+        (&legacy, "/mcp", "alpha__ask"),
+        (&legacy, "/servers/alpha/mcp", "ask"),
+        (&demo("alpha"), "/mcp", "alpha__ask"),
+    ] {
+        let world = World::new("drain-asked", config);
+        let gateway = world.serve(&["--grace", "600"]);
+        gateway.stands("ready");
+        goes_on(gateway, path, tool);
+    }
+    let world = World::new("drain-asked", "");
+    for era in ["legacy", "modern"] {
+        let words =
+            ["bridge", "--listen", "127.0.0.1:0", "--grace", "600", "--era", era, "--", CARDAN, "demo"];
+        goes_on(Running::of(world.command(&words)), "/mcp", "ask");
+    }
+}
+
+fn goes_on(running: Running, path: &str, tool: &str) {
+    let asked = modern_asked(&running, path, tool, None).answer().json();
+    let state = asked["result"]["requestState"].as_str().unwrap_or_else(|| panic!("{path}: {asked}"));
+    running.signal("TERM");
+    while modern(&running, "none", &json!({})).answer().status != 503 {}
+    let (name, _) = asked["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let mut answers = json!({});
+    answers[name] = json!({ "action": "accept", "content": { "answer": "Ada" } });
+    let told = modern_asked(&running, path, tool, Some((state, &answers))).answer();
+    assert_eq!(told.json()["result"]["content"][0]["text"], "Ada", "{path} {told:?}");
+    assert_eq!(running.ends(), Some(0));
+}
+
+/// F24: a call whose client never answers what it was asked is given up at the end of the grace, at its server too.
+#[test]
+fn f24_a_call_that_is_never_answered_holds_up_the_end_for_the_grace() {
+    let world = World::new("drain-never", &format!("{}era = \"legacy\"\n", demo("alpha")));
+    let gateway = world.serve(&["--grace", "1"]);
+    gateway.stands("ready");
+    let asked = modern_asked(&gateway, "/mcp", "alpha__ask", None).answer().json();
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let begun = Instant::now();
+    gateway.signal("TERM");
+    assert_eq!(gateway.ends(), Some(0));
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 /// Does such a process run? One that has ended and that nobody has asked about yet does not.

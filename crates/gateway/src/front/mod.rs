@@ -44,6 +44,7 @@ use cardan_runtime::link::Link;
 use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
+use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -313,6 +314,10 @@ impl Host for Front {
 
     fn close(&self, reason: &'static str) {
         self.0.links.close(reason);
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        self.0.house.relays.unfinished()
     }
 
     fn mirrors(&self, tool: &str, principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {

@@ -10,6 +10,7 @@ use cardan_proto::limits::fleet::ANSWER;
 use cardan_proto::session::event::Delivery;
 use cardan_proto::upkeep::condition::Condition;
 use cardan_runtime::service::Host as _;
+use cardan_runtime::unfinished::Unfinished;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -139,6 +140,11 @@ impl Relays {
     /// Calls that wait for their client's answers.
     pub(super) fn parked(&self) -> usize {
         lock(&self.slots).values().map(|slot| slot.relay.census().1).sum()
+    }
+
+    /// Counts those, and the lines that are kept for retries.
+    pub(super) fn unfinished(&self) -> Unfinished {
+        self.options.unfinished.clone()
     }
 
     /// Ends the relays of servers that are there no more, or sleep.

@@ -56,6 +56,7 @@ use cardan_runtime::link::Link;
 use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::Host;
+use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -107,6 +108,8 @@ pub struct Options {
     pub dialect: Dialect,
     /// Bounds of the sessions with clients.
     pub limits: Limits,
+    /// Counts the calls that wait for their client's answers, with those of other relays that have the same.
+    pub unfinished: Unfinished,
 }
 
 impl Default for Options {
@@ -125,6 +128,7 @@ impl Default for Options {
             trace: None,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
+            unfinished: Unfinished::default(),
         }
     }
 }
@@ -304,10 +308,15 @@ impl Relay {
             tasks: Tasks::new(ledger, names.clone(), who.clone()),
             who,
             names,
-            park: Arc::new(Park::new(options.parked, options.limits.request_state_ttl)),
+            park: Arc::new(Park::new(
+                options.parked,
+                options.limits.request_state_ttl,
+                options.unfinished.clone(),
+            )),
             reserve: Reserve::new(
                 options.parked.min(options.lines / 2).max(1),
                 options.limits.request_state_ttl,
+                options.unfinished.clone(),
             ),
             mirrored: Mirrored::new(options.limits.tools_remembered),
             seats: Arc::new(Semaphore::new(options.guests)),
@@ -380,6 +389,10 @@ impl Host for Relay {
 
     fn close(&self, reason: &'static str) {
         self.0.links.close(reason);
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        self.0.options.unfinished.clone()
     }
 
     fn mirrors(&self, tool: &str, _principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {

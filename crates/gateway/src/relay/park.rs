@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_runtime::unfinished::{One, Unfinished};
 use orion::aead::{self, SecretKey};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -36,6 +37,7 @@ pub(super) struct Park {
     key: SecretKey,
     max: usize,
     ttl: Duration,
+    unfinished: Unfinished,
     inner: Mutex<Inner>,
 }
 
@@ -49,15 +51,16 @@ struct Parked {
     /// Asks for the call. Dropped: the call is given up.
     claim: oneshot::Sender<Claim>,
     bound: Bound,
+    _unfinished: One,
 }
 
 /// Where a call goes on.
 type Claim = oneshot::Sender<Running>;
 
 impl Park {
-    pub(super) fn new(max: usize, ttl: Duration) -> Self {
+    pub(super) fn new(max: usize, ttl: Duration, unfinished: Unfinished) -> Self {
         let key = SecretKey::generate().expect("the system has a random source");
-        Self { key, max, ttl, inner: Mutex::default() }
+        Self { key, max, ttl, unfinished, inner: Mutex::default() }
     }
 
     /// How long a call stays.
@@ -85,7 +88,7 @@ impl Park {
         let sealed = aead::seal(&self.key, &name.to_be_bytes())
             .map_err(|_| Fault::internal("cannot seal the request state"))?;
         let (claim, claimed) = oneshot::channel();
-        inner.parked.insert(name, Parked { claim, bound });
+        inner.parked.insert(name, Parked { claim, bound, _unfinished: self.unfinished.begin() });
         let (park, ttl) = (Arc::downgrade(self), self.ttl);
         tokio::spawn(async move {
             if tokio::time::timeout(ttl, keep(running, claimed)).await.is_err() {

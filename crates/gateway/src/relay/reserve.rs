@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::model::ResultType;
+use cardan_runtime::unfinished::{One, Unfinished};
 use tokio::sync::oneshot;
 
 use super::pool::Lease;
@@ -20,6 +21,7 @@ use crate::fleet::lock;
 pub(super) struct Reserve {
     max: usize,
     ttl: Duration,
+    unfinished: Unfinished,
     kept: Mutex<HashMap<Ticket, Kept>>,
 }
 
@@ -34,11 +36,12 @@ struct Kept {
     lease: Lease,
     /// Dropped: nobody waits for its time to be over.
     _watch: oneshot::Sender<()>,
+    _unfinished: One,
 }
 
 impl Reserve {
-    pub(super) fn new(max: usize, ttl: Duration) -> Arc<Self> {
-        Arc::new(Self { max, ttl, kept: Mutex::default() })
+    pub(super) fn new(max: usize, ttl: Duration, unfinished: Unfinished) -> Arc<Self> {
+        Arc::new(Self { max, ttl, unfinished, kept: Mutex::default() })
     }
 
     /// Keeps the line of a call that ended with this result, if it asks. Beyond the bound, the line is given back.
@@ -54,7 +57,8 @@ impl Reserve {
         lease.hush();
         let (watch, taken) = oneshot::channel();
         // Two calls with one state are one call to the server; the later one stays.
-        let before = kept.insert(ticket.clone(), Kept { lease, _watch: watch });
+        let one = Kept { lease, _watch: watch, _unfinished: self.unfinished.begin() };
+        let before = kept.insert(ticket.clone(), one);
         drop(kept);
         drop(before);
         let (reserve, ttl) = (Arc::downgrade(self), self.ttl);
