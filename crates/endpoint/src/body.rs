@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
+use crate::options::Revoked;
+
 /// A body of ours.
 pub struct Body(Kind);
 
@@ -44,6 +46,34 @@ impl Body {
 
     pub(crate) fn lane(lane: impl Lane + 'static) -> Self {
         Self(Kind::Lane(Box::new(lane)))
+    }
+}
+
+impl Body {
+    /// A lane ends when the token is good no more by which it was opened; everything else is said at once.
+    pub(crate) fn until(self, revoked: impl FnOnce() -> Option<Revoked>) -> Self {
+        match self.0 {
+            Kind::Lane(lane) => match revoked() {
+                Some(revoked) => Self::lane(Until { lane, revoked }),
+                None => Self(Kind::Lane(lane)),
+            },
+            _ => self,
+        }
+    }
+}
+
+/// A lane with an end that it does not know of.
+struct Until {
+    lane: Box<dyn Lane>,
+    revoked: Revoked,
+}
+
+impl Lane for Until {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        match self.revoked.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => self.lane.poll_bytes(cx),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::door::{CLOSING, Door, Doorway};
 use crate::elsewhere::{Came, settle};
 use crate::events::{self, Streams};
 use crate::hub::Posted;
-use crate::ingress::{Meaning, Meaningless, admit, admit_forwarded, agreed, read_body, understand};
+use crate::ingress::{Meaning, Meaningless, Shown, admit, admit_forwarded, agreed, read_body, understand};
 use crate::legacy;
 use crate::options::{Options, Paths, Replies, Traces, Verify};
 use crate::page::{self, Page};
@@ -201,7 +201,8 @@ impl<H: Host> Endpoint<H> {
     {
         let shared = &self.0;
         let (parts, body) = request.into_parts();
-        match self.route(parts.uri.path()) {
+        let shown = Shown::of(&parts, shared);
+        let response = match self.route(parts.uri.path()) {
             Route::Streamable => streamable(shared, parts, body).await,
             Route::Events => events::open(shared, parts),
             Route::Messages => events::post(shared, parts, body).await,
@@ -214,6 +215,10 @@ impl<H: Host> Endpoint<H> {
                     Err(_) => Answer::on(parts.headers).status(StatusCode::FORBIDDEN),
                 }
             }
+        };
+        match shown {
+            Some(shown) => response.map(|body| body.until(|| shown.revoked(shared))),
+            None => response,
         }
     }
 

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use cardan_proto::era::{Era, Revision, gates};
 use cardan_proto::http::agree::{self, BodyFacts, BodyKind, Meta, Offered};
 use cardan_proto::http::era::{LegacyOffer, Markers, Undecided, decide};
-use cardan_proto::http::headers::{MCP_PROTOCOL_VERSION, SessionHeader, single_text};
+use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, single_text};
 use cardan_proto::http::ingress::{
     Access, Admission, Batches, Head, LegacyServing, Refusal, Shape, authorize, bearer, check_shape, guard,
     sort, weigh,
@@ -24,11 +24,12 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_replicas::Pass;
 use cardan_runtime::service::Host;
+use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::endpoint::Shared;
-use crate::options::{Grant, Traces};
+use crate::options::{Grant, Revoked, Traces};
 use crate::trace;
 
 /// Steps 1 to 4: who calls whom, with which method, with what right, and how much.
@@ -72,6 +73,29 @@ pub(crate) fn authorized<H: Host>(
         Grant::Insufficient(bearer) => Access::Insufficient(bearer),
     };
     authorize(access).map(|()| None)
+}
+
+/// What a request has to show, for as long as what it opens lasts.
+pub(crate) struct Shown(Option<HeaderValue>);
+
+impl Shown {
+    /// Nothing: no token is asked for, or whoever has let the client in and forwarded it looks after that.
+    pub(crate) fn of<H: Host>(parts: &Parts, shared: &Shared<H>) -> Option<Self> {
+        shared.verify.as_ref()?;
+        let (mcp, headers) = (shared.paths.mcp.as_deref(), &parts.headers);
+        // Elsewhere nobody looks at a pass.
+        let forwarded = shared.sharing.is_some() && mcp == Some(parts.uri.path());
+        if forwarded && headers.contains_key(CARDAN_PASS) {
+            return None;
+        }
+        Some(Self(headers.get(AUTHORIZATION).cloned()))
+    }
+
+    /// When it is good no more.
+    pub(crate) fn revoked<H: Host>(&self, shared: &Shared<H>) -> Option<Revoked> {
+        let headers = self.0.iter().map(|shown| (AUTHORIZATION, shown.clone())).collect();
+        shared.verify.as_ref()?.revoked(bearer(&headers).ok()?)
+    }
 }
 
 /// Why a body was not read.

@@ -44,6 +44,6 @@ mod wire;
 pub use body::Body;
 pub use door::Door;
 pub use endpoint::{Answering, Census, Endpoint, Present};
-pub use options::{Grant, Options, Paths, Replies, Traces, Verify};
+pub use options::{Grant, Options, Paths, Replies, Revoked, Traces, Verify};
 pub use page::{Audience, Leaf, Visit, Visitor};
 pub use site::{Site, Sites};

@@ -1,6 +1,7 @@
 //! How an endpoint is set up: paths, who may call, what of the legacy era is served.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use cardan_proto::http::challenge::Bearer;
@@ -66,7 +67,17 @@ pub enum Grant {
 pub trait Verify: Send + Sync + 'static {
     /// What is known of `token`; nothing: none was sent.
     fn verify(&self, token: Option<&str>) -> Grant;
+
+    /// Done when a token that is good now is so no more, or stands for somebody else; nothing: that does not happen. What was
+    /// opened with the token and lasts is closed then.
+    fn revoked(&self, token: Option<&str>) -> Option<Revoked> {
+        let _ = token;
+        None
+    }
 }
+
+/// The end of a token.
+pub type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<F: Fn(Option<&str>) -> Grant + Send + Sync + 'static> Verify for F {
     fn verify(&self, token: Option<&str>) -> Grant {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use cardan_proto::http::upgrade::{self, Refused};
+use cardan_proto::session::event::Cause;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::service::Host;
 use cardan_ws::{WsLink, key};
@@ -20,6 +21,8 @@ use tokio::task::JoinSet;
 use crate::body::Body;
 use crate::endpoint::Shared;
 use crate::events::guarded;
+use crate::ingress::Shown;
+use crate::options::Revoked;
 use crate::reply::Answer;
 
 /// The tasks that drive WebSockets. They end with the endpoint.
@@ -84,21 +87,36 @@ impl Sockets {
 }
 
 /// The life of one WebSocket. It does not keep its endpoint alive: that would keep the WebSocket alive.
-async fn run<H: Host>(upgraded: OnUpgrade, endpoint: Weak<Shared<H>>, principal: Option<Arc<str>>) {
+async fn run<H: Host>(
+    upgraded: OnUpgrade,
+    endpoint: Weak<Shared<H>>,
+    principal: Option<Arc<str>>,
+    revoked: Option<Revoked>,
+) {
     // A client that breaks off here concerns nobody else.
     let Ok(stream) = upgraded.await else { return };
     let Some(shared) = endpoint.upgrade() else { return };
     let config = shared.host.config(principal.as_ref());
     let link = WsLink::server(TokioIo::new(stream), &config.limits);
-    let (driver, peer) = Driver::new(link, shared.host.service(principal.as_ref()), config);
+    let (mut driver, peer) = Driver::new(link, shared.host.service(principal.as_ref()), config);
     shared.host.joined(peer.clone(), principal.as_ref());
     // Whoever joins after the host was closed is not told by it.
     if shared.sockets.lock().door == Door::Shut {
         peer.close("the server is shutting down");
     }
-    drop((shared, peer));
+    drop(shared);
+    if let Some(revoked) = revoked {
+        tokio::select! {
+            _ = &mut driver => return,
+            () = revoked => peer.end(Cause::ClosedByUs(REVOKED.into())),
+        }
+    }
+    drop(peer);
     driver.await;
 }
+
+/// Why the WebSocket of someone is closed whose token is good no more.
+const REVOKED: &str = "the token is good no more";
 
 /// Opens a WebSocket, or says why not.
 pub(crate) fn open<H: Host>(shared: &Arc<Shared<H>>, mut parts: Parts) -> Response<Body> {
@@ -117,7 +135,8 @@ pub(crate) fn open<H: Host>(shared: &Arc<Shared<H>>, mut parts: Parts) -> Respon
         return refuse(parts.headers, Refused::Http);
     };
     let max = shared.host.config(None).limits.connections;
-    let Ok(()) = shared.sockets.own(run(upgraded, Arc::downgrade(shared), principal), max) else {
+    let revoked = Shown::of(&parts, shared).and_then(|shown| shown.revoked(shared));
+    let Ok(()) = shared.sockets.own(run(upgraded, Arc::downgrade(shared), principal, revoked), max) else {
         let why = "too many WebSockets are open, or the server is shutting down, try again later";
         return Answer::on(parts.headers).busy(StatusCode::SERVICE_UNAVAILABLE, why);
     };

@@ -47,15 +47,38 @@ impl Keys {
     /// For whom a token stands; nothing: for nobody. Takes as long for any token that is no good.
     #[must_use]
     pub fn principal(&self, token: &str) -> Option<&Arc<str>> {
-        let digest = digest(token);
+        self.whose(&Print::of(token))
+    }
+
+    /// The same for a token that nobody has kept.
+    #[must_use]
+    pub fn whose(&self, print: &Print) -> Option<&Arc<str>> {
         let mut found = None;
         // All are compared, so that the time does not tell which came near.
         for (name, known) in &self.0 {
-            if orion::util::secure_cmp(known, &digest).is_ok() {
+            if orion::util::secure_cmp(known, &print.0).is_ok() {
                 found = Some(name);
             }
         }
         found
+    }
+}
+
+/// What is left of a token, by which it is known again.
+#[derive(Clone)]
+pub struct Print([u8; 32]);
+
+impl Print {
+    /// Of this one.
+    #[must_use]
+    pub fn of(token: &str) -> Self {
+        Self(digest(token))
+    }
+}
+
+impl fmt::Debug for Print {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Print").finish_non_exhaustive()
     }
 }
 

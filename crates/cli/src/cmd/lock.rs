@@ -1,13 +1,14 @@
 //! Whose tokens open a gateway or a bridge.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cardan_config::Config;
-use cardan_endpoint::{Grant, Verify};
-use cardan_gateway::keys::{Keys, SHORTEST, token};
+use cardan_endpoint::{Grant, Revoked, Verify};
+use cardan_gateway::keys::{Keys, Print, SHORTEST, token};
 use cardan_proto::http::authority::{Authority, Host};
 use cardan_proto::http::challenge::Bearer;
+use tokio::sync::watch;
 
 use crate::cmd::config::variable;
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ const GIVEN: &str = "given";
 
 /// The keys in force; none: no token is asked for.
 #[derive(Clone, Default)]
-pub(super) struct Lock(Arc<Mutex<Option<Arc<Keys>>>>);
+pub(super) struct Lock(Arc<watch::Sender<Option<Arc<Keys>>>>);
 
 impl Lock {
     /// As a configuration says.
@@ -92,8 +93,7 @@ impl Lock {
 
     /// Judges tokens by the keys of that moment, which may come later.
     pub(super) fn verify(&self) -> impl Verify + use<> {
-        let lock = self.clone();
-        move |token: Option<&str>| lock.judge(token)
+        self.clone()
     }
 
     fn judge(&self, token: Option<&str>) -> Grant {
@@ -108,11 +108,36 @@ impl Lock {
     }
 
     fn put(&self, keys: Keys) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+        self.0.send_replace(Some(Arc::new(keys)));
     }
 
     fn keys(&self) -> Option<Arc<Keys>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.borrow().clone()
+    }
+}
+
+impl Verify for Lock {
+    fn verify(&self, token: Option<&str>) -> Grant {
+        self.judge(token)
+    }
+
+    fn revoked(&self, token: Option<&str>) -> Option<Revoked> {
+        let print = token.map(Print::of);
+        // Nobody in particular where no token is asked for; nothing: nobody at all.
+        let whose = move |keys: &Option<Arc<Keys>>| match (keys, &print) {
+            (None, _) => Some(None),
+            (Some(_), None) => None,
+            (Some(keys), Some(print)) => keys.whose(print).cloned().map(Some),
+        };
+        let mut keys = self.0.subscribe();
+        let first = whose(&keys.borrow());
+        Some(Box::pin(async move {
+            let another = |keys: &Option<Arc<Keys>>| first.is_none() || whose(keys) != first;
+            if keys.wait_for(another).await.is_err() {
+                // Nobody changes them any more.
+                std::future::pending().await
+            }
+        }))
     }
 }
 

@@ -77,10 +77,7 @@ impl<'a> Legacy<'a> {
     pub(crate) fn open_at(running: &'a Running, path: &'static str) -> Self {
         let opened = running.post(path, &[], &initialize()).answer();
         assert_eq!(opened.status, 200, "{opened:?}");
-        let session = opened.spelled.lines().find_map(|line| {
-            line.split_once(": ").filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"))
-        });
-        let session = session.unwrap().1.to_owned();
+        let session = opened.session();
         let client = Self { running, path, session };
         let told = client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).answer();
         assert_eq!(told.status, 202, "{told:?}");

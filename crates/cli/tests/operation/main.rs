@@ -16,5 +16,6 @@ mod log;
 mod metrics;
 mod mirrored;
 mod rate;
+mod revoked;
 mod rig;
 mod trace;

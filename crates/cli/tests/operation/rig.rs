@@ -130,7 +130,10 @@ impl Wire {
 
     /// Sends a request, which is the last on its connection.
     pub(crate) fn send(&mut self, method: &str, path: &str, headers: &[&str], body: &str) {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|header| header.starts_with("Connection:")) {
+            head += "Connection: close\r\n";
+        }
         if !headers.iter().any(|header| header.starts_with("Host:")) {
             head += "Host: localhost\r\n";
         }
@@ -167,6 +170,23 @@ impl Wire {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Waits until the other side closes, whatever it says before.
+    pub(crate) fn ends(mut self) {
+        std::io::copy(&mut self.0, &mut std::io::sink()).unwrap();
+    }
+
+    /// Is it open, as far as is known now?
+    pub(crate) fn is_open(&mut self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        loop {
+            match self.0.read(&mut [0; 4096]) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
     /// The same, as an answer.
     pub(crate) fn answer(self) -> Got {
         let text = self.rest();
@@ -193,6 +213,14 @@ pub(crate) struct Got {
 }
 
 impl Got {
+    /// The session that it opens.
+    #[track_caller]
+    pub(crate) fn session(&self) -> String {
+        let named = self.spelled.lines().filter_map(|line| line.split_once(": "));
+        let mut named = named.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+        named.next().unwrap_or_else(|| panic!("no session: {self:?}")).1.to_owned()
+    }
+
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
