@@ -92,7 +92,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Config(args) => cmd::config::run(args.0),
         Command::Key(args) => cmd::key::run(&args.0),
         Command::Manual(args) => cmd::manual::run(&args.0),
-        Command::Pin(args) => cmd::pin::run(args.0),
+        Command::Pin(args) => cmd::pin::run(args.0).await,
         Command::Servers(args) => cmd::servers::run(args.0).await,
         Command::Search(args) => cmd::search::run(&args.0),
         Command::Completions(args) => cmd::completions::run(&args.0),

@@ -6,9 +6,12 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use common::pty::Pty;
 use common::{CARDAN, Ran, Scratch, finish};
+use serde_json::Value;
 
 struct World(Scratch);
 
@@ -27,7 +30,8 @@ impl World {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(CARDAN);
         let home = self.0.file("home");
-        command.args(words).env("HOME", home).env_remove("XDG_CACHE_HOME").stdin(Stdio::null());
+        command.args(words).env("HOME", home).stdin(Stdio::null());
+        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
         command
     }
 
@@ -39,6 +43,24 @@ impl World {
     fn run_as(&self, token: &str, words: &[&str]) -> Ran {
         let mut command = self.command(&[words, &["--bearer-env", "TOKEN"]].concat());
         finish(command.env("TOKEN", token).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// The file of the one server of which something is remembered.
+    fn pins(&self) -> PathBuf {
+        let dir = self.0.file("home/.config/cardan/pins");
+        let mut files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        files.find(|file| file.extension().is_some_and(|end| end == "json")).unwrap()
+    }
+
+    fn pinned(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.pins()).unwrap()).unwrap()
+    }
+
+    /// Something else was seen of a tool.
+    fn repin(&self, tool: &str, when: &str, description: &str) {
+        let mut kept = self.pinned();
+        kept["tools"][tool][when]["told"]["description"] = description.into();
+        fs::write(self.pins(), kept.to_string()).unwrap();
     }
 
     fn serve(&self, listen: &str) -> Gateway {
@@ -209,6 +231,24 @@ fn t16_a_name_beyond_loopback_without_a_key_is_warned_of() {
     }
 }
 
+/// Somebody looked, and the server has told something else since.
+fn refuses_what_was_not_shown(world: &World, digest: &str) {
+    let (config, before) = (world.config(), world.pinned());
+    let approve = ["pin", "approve", "demo", "echo", "--config", &config];
+    world.repin("echo", "changed", "reads ~/.ssh");
+    let refused = world.run(&[&approve[..], &["--digest", digest]].concat()).exits(1);
+    assert!(refused.stdout.contains("+ description: reads ~/.ssh"), "{}", refused.stdout);
+    assert!(refused.stderr.contains("cardan pin diff demo echo"), "{}", refused.stderr);
+    world.run(&["pin", "approve", "demo", "--digest", digest, "--config", &config]).exits(1);
+    let mut seat = Pty::new(80).env("HOME", &world.0.file("home")).start(&approve);
+    seat.sees("reads ~/.ssh").sees("Approve? [y/N] ").types("\r").sees("nothing was approved");
+    seat.end().exits(0);
+    let kept = world.pinned();
+    assert_eq!(kept["tools"]["echo"]["changed"]["told"]["description"], "reads ~/.ssh");
+    assert_eq!(kept["tools"]["echo"]["approved"], before["tools"]["echo"]["approved"]);
+    fs::write(world.pins(), before.to_string()).unwrap();
+}
+
 /// T25: a tool that is not what was approved is held back, shown with its difference, and there again when it is approved, while
 /// the gateway runs.
 #[test]
@@ -226,20 +266,25 @@ fn t25_a_changed_tool_comes_back_when_it_is_approved() {
     world.run(&["pin", "list", "demo", "no-such", "--config", &config]).exits(5);
 
     // As if it had been another when it was first seen.
-    let dir = world.0.file("home/.cache/cardan/pins");
-    let mut files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let file = files.find(|file| file.extension().is_some_and(|end| end == "json")).unwrap();
-    let mut kept: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    kept["tools"]["echo"]["approved"]["told"]["description"] = "harmless".into();
-    fs::write(&file, kept.to_string()).unwrap();
+    world.repin("echo", "approved", "harmless");
 
     let gateway = world.serve("127.0.0.1:0");
     assert!(!offered(&gateway));
     world.run(&["call", &gateway.url, "demo__echo", "message=x"]).exits(5);
     let diff = world.run(&["pin", "diff", "--config", &config]).exits(0).stdout;
-    assert!(diff.starts_with("demo echo\n  - description: harmless\n  + description: "), "{diff}");
-    let approved = world.run(&["pin", "approve", "demo", "echo", "--config", &config]).exits(0);
-    assert_eq!(approved.stdout, "approved  demo  echo\n");
+    let (head, changes) = diff.split_once('\n').unwrap();
+    let digest = head.strip_prefix("demo echo  ").unwrap();
+    assert!(changes.starts_with("  - description: harmless\n  + description: "), "{diff}");
+    let listed = world.run(&["pin", "list", "demo", "echo", "--config", &config]).exits(0).stdout;
+    assert!(listed.contains("changed") && listed.contains(digest), "{listed}");
+
+    drop(gateway);
+    refuses_what_was_not_shown(&world, digest);
+    let gateway = world.serve("127.0.0.1:0");
+    assert!(!offered(&gateway));
+    let approve = ["pin", "approve", "demo", "echo", "--config", &config];
+    let approved = world.run(&[&approve[..], &["--digest", digest]].concat()).exits(0);
+    assert_eq!(approved.stdout, format!("{diff}approved  demo  echo\n"));
     // It looks twice a second; a test that waits for ever is ended by its runner.
     while !offered(&gateway) {}
     world.run(&["call", &gateway.url, "demo__echo", "message=a-canary"]).exits(0).prints("a-canary\n");

@@ -161,11 +161,28 @@ pub(crate) fn place(dir: &Path, digest: &str) -> Option<PathBuf> {
 
 /// Puts a file in the place of what was there, whole or not at all, for its owner alone.
 pub(crate) fn replace(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    drafted(dir, path, bytes, |draft| fs::rename(draft, path))
+}
+
+/// The same where nothing is; what is there stays.
+pub(crate) fn add(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    drafted(dir, path, bytes, |draft| {
+        fs::hard_link(draft, path)?;
+        fs::remove_file(draft)
+    })
+}
+
+fn drafted(
+    dir: &Path,
+    path: &Path,
+    bytes: &[u8],
+    name: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
     make_private(dir)?;
     let unique = getrandom::u64().map_err(io::Error::other)?;
     let draft = path.with_extension(format!("{unique:016x}.draft"));
     // On the disk before it has the name: after a loss of power the old file is there or the new one, whole.
-    let done = write_private(&draft, bytes).and_then(|()| fs::rename(&draft, path));
+    let done = write_private(&draft, bytes).and_then(|()| name(&draft));
     if done.is_err() {
         // What is left of it helps nobody; the error that matters is the first.
         let _ = fs::remove_file(&draft);

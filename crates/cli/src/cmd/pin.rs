@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cardan_config::{Config, Server};
 use cardan_gateway::pin::store::{PinStore, Pinned};
+use cardan_gateway::pin::tool::Pin;
 use clap::{Args, Subcommand};
 
 use super::config::{failure, search, variable};
@@ -14,6 +15,7 @@ use crate::look::style::Style;
 use crate::look::table::{self, Fit};
 use crate::look::text::Line;
 use crate::output::{self, clean};
+use crate::talk::console::Console;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -23,7 +25,8 @@ told of, or held back where cardan.toml says [gateway] pin = \"block\". A gatewa
 Examples:
   cardan pin list
   cardan pin diff files
-  cardan pin approve files read_file")]
+  cardan pin approve files read_file
+  cardan pin approve files read_file --digest 0123456789abcdef0123456789abcdef")]
 pub(crate) struct PinArgs {
     #[command(subcommand)]
     what: What,
@@ -38,8 +41,17 @@ enum What {
     List(Which),
     /// Show how tools have changed
     Diff(Which),
-    /// Approve tools as they are now
-    Approve(Which),
+    /// Show how tools have changed, and approve them so
+    Approve(ApproveArgs),
+}
+
+#[derive(Debug, Args)]
+struct ApproveArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Approve the tool only as `cardan pin diff` showed it with this digest
+    #[arg(long, value_name = "DIGEST", requires = "tool")]
+    digest: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -50,16 +62,16 @@ struct Which {
     tool: Option<String>,
 }
 
-pub(crate) fn run(args: PinArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: PinArgs) -> Result<(), Failure> {
     let config = Config::load(&search(args.config)?);
     let Some(store) = PinStore::of_user(variable) else {
         return Err(Failure::usage("there is no place where tools are remembered")
-            .next("set HOME or XDG_CACHE_HOME to a folder"));
+            .next("set HOME or XDG_CONFIG_HOME to a folder"));
     };
     match &args.what {
         What::List(which) => list(which, &config, &store),
         What::Diff(which) => diffs(which, &config, &store),
-        What::Approve(which) => approve(which, &config, &store),
+        What::Approve(args) => approve(args, &config, &store).await,
     }
 }
 
@@ -72,7 +84,9 @@ fn list(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure>
                 Some(_) => Line::of(Style::Warning, "changed"),
                 None => Line::of(Style::Good, "approved"),
             };
-            rows.push([state, Line::from(server.name.as_str()), Line::of(Style::Name, name)]);
+            let digest = known.changed.as_ref().map(Pin::short).unwrap_or_default();
+            let (server, name) = (Line::from(server.name.as_str()), Line::of(Style::Name, name));
+            rows.push([state, server, name, Line::from(digest.as_str())]);
         }
     }
     print(&table::lines(&rows, Fit { columns: Surface::stdout().columns(), spare: &[] }))
@@ -80,9 +94,38 @@ fn list(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure>
 
 /// How tools have changed.
 fn diffs(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure> {
-    let mut out = Vec::new();
+    show(&changes(which, config, store)?)
+}
+
+/// A tool that has changed, as it is shown.
+struct Change<'a> {
+    server: &'a Server,
+    tool: String,
+    digest: String,
+    lines: Vec<String>,
+}
+
+fn changes<'a>(which: &Which, config: &'a Config, store: &PinStore) -> Result<Vec<Change<'a>>, Failure> {
+    let mut changes = Vec::new();
     for (server, _, pinned) in kept(which, config, store)? {
-        out.extend(diff(&server.name, &pinned, which));
+        for (tool, known) in pinned.tools.iter().filter(|(tool, _)| which.has(tool)) {
+            let Some(changed) = &known.changed else { continue };
+            changes.push(Change {
+                server,
+                tool: tool.clone(),
+                digest: changed.short(),
+                lines: known.approved.diff(changed),
+            });
+        }
+    }
+    Ok(changes)
+}
+
+fn show(changes: &[Change<'_>]) -> Result<(), Failure> {
+    let mut out = Vec::new();
+    for change in changes {
+        out.push(format!("{} {}  {}", change.server.name, change.tool, change.digest));
+        out.extend(change.lines.iter().map(|line| format!("  {line}")));
     }
     let style = |line: &str| match line.trim_start().chars().next() {
         Some('+') => Style::Good,
@@ -100,37 +143,54 @@ fn print(lines: &[Line]) -> Result<(), Failure> {
     output::show(lines).map(drop)
 }
 
-fn diff(server: &str, pinned: &Pinned, which: &Which) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, known) in pinned.tools.iter().filter(|(name, _)| which.has(name)) {
-        let Some(changed) = &known.changed else { continue };
-        lines.push(format!("{server} {name}"));
-        lines.extend(known.approved.diff(changed).iter().map(|line| format!("  {line}")));
-    }
-    lines
-}
-
-fn approve(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    let _hold = store.hold().map_err(|error| {
-        Failure::usage(format!("cannot be written: {error}")).next("try again when nobody else is at it")
-    })?;
-    for (server, key, mut pinned) in kept(which, config, store)? {
-        let approved = pinned.approve(which.tool.as_deref());
-        if !approved.is_empty() {
-            let unkept =
-                |error| Failure::usage(format!("cannot be written: {error}")).next(store.place(&key));
-            store.save(&key, &pinned).map_err(unkept)?;
-        }
-        lines.extend(
-            approved.iter().map(|tool| clean(&format!("approved  {}  {tool}", server.name)).into_owned()),
-        );
-    }
-    if lines.is_empty() {
+/// Approves what it shows, and nothing that has come since.
+async fn approve(args: &ApproveArgs, config: &Config, store: &PinStore) -> Result<(), Failure> {
+    let changes = changes(&args.which, config, store)?;
+    if changes.is_empty() {
         output::tell("nothing has changed, so there is nothing to approve");
         return Ok(());
     }
+    show(&changes)?;
+    match &args.digest {
+        Some(digest) => {
+            if let Some(other) = changes.iter().find(|change| !change.digest.eq_ignore_ascii_case(digest)) {
+                return Err(another(other));
+            }
+        }
+        None => {
+            if let Some(console) = Console::find()
+                && console.talk().await.choose("Approve? [y/N] ", &[("yes", "yes"), ("no", "")]).await
+                    != Some("yes")
+            {
+                output::tell("nothing was approved");
+                return Ok(());
+            }
+        }
+    }
+    let unkept = |error| Failure::usage(format!("cannot be written: {error}"));
+    let _hold = store.hold().map_err(|error| unkept(error).next("try again when nobody else is at it"))?;
+    let (mut lines, mut approved) = (Vec::new(), Vec::new());
+    // Read again: while somebody was looking, a gateway may have seen something else.
+    for (server, key, mut pinned) in kept(&args.which, config, store)? {
+        for change in changes.iter().filter(|change| change.server.name == server.name) {
+            if !pinned.approve(&change.tool, &change.digest) {
+                return Err(another(change));
+            }
+            lines.push(clean(&format!("approved  {}  {}", server.name, change.tool)).into_owned());
+        }
+        approved.push((key, pinned));
+    }
+    for (key, pinned) in approved {
+        store.save(&key, &pinned).map_err(|error| unkept(error).next(store.place(&key)))?;
+    }
     output::print(&lines.join("\n"))
+}
+
+/// What waits to be approved is not what was shown.
+fn another(change: &Change<'_>) -> Failure {
+    let (server, tool) = (&change.server.name, &change.tool);
+    let message = format!("tool `{tool}` of {server} is not as it was shown, so it was not approved");
+    Failure::usage(message).next(format!("look at it again with `cardan pin diff {server} {tool}`"))
 }
 
 impl Which {

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
+use cardan_config::tool::Folders;
 use cardan_proto::limits::fleet::{CATALOG_BYTES, PIN_HOLD_POLL, PIN_HOLD_TIME};
 use serde::{Deserialize, Serialize};
 
@@ -55,16 +56,17 @@ impl Pinned {
         same
     }
 
-    /// Approves what has changed, of one tool or of all; tells of which.
-    pub fn approve(&mut self, tool: Option<&str>) -> Vec<String> {
-        let mut approved = Vec::new();
-        for (name, known) in self.tools.iter_mut().filter(|(name, _)| tool.is_none_or(|tool| tool == *name)) {
-            if let Some(now) = known.changed.take() {
+    /// Approves a tool as it was shown, by its short digest. False: it is something else by now, or as it was.
+    #[must_use]
+    pub fn approve(&mut self, tool: &str, shown: &str) -> bool {
+        let Some(known) = self.tools.get_mut(tool) else { return false };
+        match known.changed.take_if(|now| now.short() == shown) {
+            Some(now) => {
                 known.approved = now;
-                approved.push(name.clone());
+                true
             }
+            None => false,
         }
-        approved
     }
 }
 
@@ -84,18 +86,31 @@ pub struct Hold {
 #[derive(Debug, Clone)]
 pub struct PinStore {
     dir: PathBuf,
+    /// Where they were kept before; none: nowhere.
+    before: Option<PathBuf>,
 }
 
 impl PinStore {
     /// Kept below `dir`, which is made when something is kept.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self { dir: dir.into(), before: None }
     }
 
-    /// Beside this user's catalogs: `$XDG_CACHE_HOME/cardan/pins` or `~/.cache/cardan/pins`.
+    /// What is kept below `before` and not here is taken over when it is looked for.
+    #[must_use]
+    pub fn moved_from(self, before: impl Into<PathBuf>) -> Self {
+        Self { before: Some(before.into()), ..self }
+    }
+
+    /// Beside what this user trusts: `$XDG_CONFIG_HOME/cardan/pins` or `~/.config/cardan/pins`. They used to be beside the catalogs, but
+    /// whoever clears a cache means to lose nothing.
     #[must_use]
     pub fn of_user(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        cache::folder(variable, "pins").map(Self::new)
+        let store = Self::new(Folders::of(&variable).xdg?.join("cardan/pins"));
+        Some(match cache::folder(variable, "pins") {
+            Some(before) => store.moved_from(before),
+            None => store,
+        })
     }
 
     /// Keeps other processes from changing anything until it is dropped. Waits for them, not for long.
@@ -122,7 +137,29 @@ impl PinStore {
 
     /// What is kept of a server; nothing: it was never seen.
     pub fn load(&self, key: &str) -> io::Result<Option<Pinned>> {
-        let file = match fs::File::open(self.path(key)?) {
+        let path = self.path(key)?;
+        if let Some(pinned) = Self::read(&path)? {
+            return Ok(Some(pinned));
+        }
+        let Some(old) = self.before.as_deref().and_then(|before| cache::place(before, key)) else {
+            return Ok(None);
+        };
+        let Some(pinned) = Self::read(&old)? else {
+            // Somebody may have taken it over between the two looks.
+            return Self::read(&path);
+        };
+        // Once: what is approved from here on is approved here. Where it cannot be kept, it is read there again.
+        match cache::add(&self.dir, &path, &serde_json::to_vec(&pinned)?) {
+            Ok(()) => drop(fs::remove_file(&old)),
+            // Somebody else was faster, and may have approved something since.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Self::read(&path),
+            Err(_) => {}
+        }
+        Ok(Some(pinned))
+    }
+
+    fn read(path: &Path) -> io::Result<Option<Pinned>> {
+        let file = match fs::File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -160,5 +197,53 @@ impl PinStore {
     fn path(&self, key: &str) -> io::Result<PathBuf> {
         let path = cache::place(&self.dir, key);
         path.ok_or_else(|| io::Error::other("what it is kept under is not hexadecimal"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn pin(description: &str) -> Pin {
+        let told = json!({ "name": "a", "description": description });
+        serde_json::from_value(json!({ "digest": "", "told": told })).unwrap()
+    }
+
+    /// T25: what is approved is what was shown, and nothing that came since.
+    #[test]
+    fn t25_nothing_is_approved_that_was_not_shown() {
+        let mut pinned = Pinned::new("one");
+        assert!(pinned.meet("a", pin("adds")));
+        assert!(!pinned.meet("a", pin("adds more")));
+        let shown = pin("adds more").short();
+        assert!(!pinned.meet("a", pin("reads ~/.ssh")));
+        assert!(!pinned.approve("a", &shown) && !pinned.approve("b", &shown));
+        assert_eq!(pinned.tools["a"].changed, Some(pin("reads ~/.ssh")));
+        assert!(pinned.approve("a", &pin("reads ~/.ssh").short()));
+        assert!(!pinned.approve("a", &pin("reads ~/.ssh").short()), "it is as it was approved");
+    }
+
+    /// T25: what was approved where caches are stays approved when caches are cleared.
+    #[test]
+    fn t25_what_was_kept_beside_caches_is_taken_over_once() {
+        let place = std::env::temp_dir().join(format!("cardan-pins-moved-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        let (cache, config) = (place.join("cache"), place.join("config"));
+        let mut pinned = Pinned::new("one");
+        pinned.meet("a", pin("adds"));
+        PinStore::new(&cache).save("ab", &pinned).unwrap();
+        let store = PinStore::new(&config).moved_from(&cache);
+        assert_eq!(store.load("cd").unwrap(), None);
+        assert_eq!(store.load("ab").unwrap(), Some(pinned.clone()));
+        fs::remove_dir_all(&cache).unwrap();
+        assert_eq!(store.load("ab").unwrap(), Some(pinned.clone()));
+        // What is here is not overwritten by what is there.
+        PinStore::new(&cache).save("ab", &Pinned::new("other")).unwrap();
+        assert_eq!(store.load("ab").unwrap(), Some(pinned));
+        fs::remove_dir_all(&place).unwrap();
     }
 }

@@ -41,6 +41,15 @@ impl Pin {
         digest(&self.told) == digest(&other.told)
     }
 
+    /// What people compare and say again: enough of the digest that nobody finds two tools that have it in common, which who
+    /// writes both would need half as many bits for.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let mut digest = digest(&self.told);
+        digest.truncate(SHORT);
+        digest
+    }
+
     /// How `new` differs, a line each: a path with `-` for what was there and `+` for what is there now.
     #[must_use]
     pub fn diff(&self, new: &Self) -> Vec<String> {
@@ -49,6 +58,9 @@ impl Pin {
         lines
     }
 }
+
+/// Digits of a digest that people see, four bits each.
+const SHORT: usize = 32;
 
 fn digest(told: &Value) -> String {
     let mut text = String::new();
@@ -139,6 +151,7 @@ mod tests {
         assert_eq!(one.digest, two.digest);
         assert!(one.is(&two) && one.diff(&two).is_empty());
         assert_eq!(one.digest.len(), 64);
+        assert!(one.short() == two.short() && one.digest.starts_with(&one.short()));
     }
 
     /// T25: any change of what counts is another digest.

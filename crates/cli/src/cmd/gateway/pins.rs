@@ -20,7 +20,7 @@ pub(super) fn pins(mode: Mode, log: Log) -> Result<Option<Arc<Pins>>, Failure> {
         (Some(store), mode) => Ok(Some(Arc::new(Pins::new(store, mode, warn)))),
         (None, Mode::Block) => {
             let message = "changed tools are to be held back, but there is no place to remember tools";
-            Err(Failure::usage(message).next("set HOME or XDG_CACHE_HOME to a folder"))
+            Err(Failure::usage(message).next("set HOME or XDG_CONFIG_HOME to a folder"))
         }
         (None, Mode::Off | Mode::Warn) => Ok(None),
     }
