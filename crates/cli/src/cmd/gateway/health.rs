@@ -1,6 +1,6 @@
 //! How a gateway stands: each server, and all of them together.
 
-use cardan_endpoint::Options;
+use cardan_endpoint::{Options, Visitor};
 use cardan_gateway::fleet::{Fleet, Standing};
 use cardan_replicas::Replicas;
 
@@ -10,11 +10,14 @@ use crate::cmd::servers::row::Row;
 /// Adds the pages.
 pub(super) fn pages(options: Options, fleet: Fleet, replicas: Option<Replicas>) -> Options {
     health::pages(options, move |visit| {
+        if visit.visitor == Visitor::Stranger {
+            // What servers offer is not even looked at: anyone may ask, and often.
+            let statuses: Vec<_> = fleet.upstreams().iter().map(|upstream| upstream.status()).collect();
+            return ready(Standing::of(&statuses)).page(visit, |_| ());
+        }
         // The word for all is that of the rows: both are of one moment.
         let rows = Row::all(&fleet);
-        let standing = Standing::of(rows.iter().map(Row::status));
-        let ready = Ready { word: standing.word(), serves: standing.serves() };
-        ready.page(visit, |said| {
+        ready(Standing::of(rows.iter().map(Row::status))).page(visit, |said| {
             said["servers"] = rows.iter().map(Row::health).collect();
             // Without the store modern calls are served all the same, so it is told and does not count.
             if let Some(replicas) = &replicas {
@@ -22,4 +25,8 @@ pub(super) fn pages(options: Options, fleet: Fleet, replicas: Option<Replicas>) 
             }
         })
     })
+}
+
+fn ready(standing: Standing) -> Ready {
+    Ready { word: standing.word(), serves: standing.serves() }
 }
