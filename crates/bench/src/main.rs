@@ -69,7 +69,9 @@ fn main() -> anyhow::Result<ExitCode> {
     println!("| figure | value | budget | |");
     println!("|---|--:|--:|---|");
     for figure in &figures {
-        let budget = figure.budget.map_or_else(String::new, |budget| format!("{budget} {}", figure.unit));
+        let rounded = |budget: f64| (budget * 100.0).round() / 100.0;
+        let budget = figure.budget.map(|budget| format!("{} {}", rounded(budget), figure.unit));
+        let budget = budget.unwrap_or_default();
         let verdict = if figure.holds() { "" } else { "over" };
         // Ratios lie close to one.
         let digits = if figure.unit == "times" { 2 } else { 1 };
