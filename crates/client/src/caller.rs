@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cardan_proto::era::Era;
 use cardan_proto::finding::Strictness;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -100,6 +101,17 @@ impl Caller {
     /// Starts any call and leaves its result raw. The handle can be awaited, watched and cancelled.
     pub fn start(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> Call<Raw> {
         Call::new(self.flight(method, params, options))
+    }
+
+    /// The same for a call that is passed on: what came beside it over HTTP goes beside it over HTTP, in the modern era.
+    pub fn start_beside(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+        strays: Option<Strays>,
+    ) -> Call<Raw> {
+        Call::new(self.flight_beside(method, params, options, strays))
     }
 
     /// Calls a tool. The handle can be awaited, watched and cancelled. `arguments` must serialise to an object.
@@ -231,9 +243,19 @@ impl Caller {
     }
 
     fn flight(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> Flight {
+        self.flight_beside(method, params, options, None)
+    }
+
+    fn flight_beside(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+        strays: Option<Strays>,
+    ) -> Flight {
         match &self.reach {
-            Reach::Link(peer, _) => Flight::Once(peer.call(method, params, options)),
-            Reach::Kept(kept) => Flight::Kept(Kept::call(kept, method, params, options)),
+            Reach::Link(peer, _) => Flight::Once(peer.call_beside(method, params, options, strays)),
+            Reach::Kept(kept) => Flight::Kept(Kept::call(kept, method, params, options, strays)),
         }
     }
 

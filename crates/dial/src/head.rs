@@ -74,7 +74,13 @@ impl Heads {
             && let Some(name) = params.text(Param::Name)
         {
             let arguments = params.get(Param::Arguments);
-            headers.extend(tools.headers(&name, arguments.as_deref())?);
+            for (name, value) in tools.headers(&name, arguments.as_deref())? {
+                headers.insert(name, value);
+            }
+        }
+        if let Some(strays) = &call.strays {
+            let tool = params.text(Param::Name).filter(|_| call.method == Method::ToolsCall);
+            strays.pass_on(tool.and_then(|tool| tools.of(&tool)), &mut headers);
         }
         Ok(CallHead { headers, era: Era::Modern, session: None })
     }

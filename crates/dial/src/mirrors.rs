@@ -25,9 +25,14 @@ impl Tools {
         name: &str,
         arguments: Option<&[u8]>,
     ) -> Result<Vec<(HeaderName, HeaderValue)>, Unfit> {
-        let Some(mirrors) = self.known.get(name) else { return Ok(Vec::new()) };
+        let Some(mirrors) = self.of(name) else { return Ok(Vec::new()) };
         let arguments = arguments.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
         mirrors.derive(&arguments.unwrap_or_default())
+    }
+
+    /// What a tool mirrors; nothing: none of it, as far as is known.
+    pub(crate) fn of(&self, name: &str) -> Option<&Mirrors> {
+        self.known.get(name)
     }
 
     /// Learns from a listing.

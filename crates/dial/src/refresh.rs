@@ -80,7 +80,8 @@ async fn fetch(
         write::string(cursor, &mut params);
     }
     params.push(b'}');
-    let call = Call { id, method: Method::ToolsList, params: Params::outgoing(Bytes::from(params)) };
+    let params = Params::outgoing(Bytes::from(params));
+    let call = Call { id, method: Method::ToolsList, params, strays: None };
     let head = post.heads.call(&call, &Tools::default(), &wire.limits).ok()?;
     let mut text = Vec::new();
     write::envelope(&Envelope::Call(call), &mut text);

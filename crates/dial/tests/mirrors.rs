@@ -6,9 +6,14 @@ mod common;
 
 use std::sync::Mutex;
 
+use bytes::Bytes;
 use cardan_client::CallError;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::CallOptions;
 use common::*;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 fn tool(name: &str, properties: Value) -> Value {
@@ -75,6 +80,46 @@ async fn listed_tools_are_mirrored() {
     let error = client.call_tool("t", &json!({ "count": 1.5 })).unwrap().await.unwrap_err();
     assert!(!error.may_have_executed(), "{error}");
     assert!(error.to_string().contains("/count"), "{error}");
+}
+
+/// INT-1: what came beside a call that is passed on goes beside it, but for what is known or configured here; a legacy
+/// server hears nothing of it.
+#[tokio::test(start_paused = true)]
+async fn strays_go_beside_their_call() {
+    let says = |asked: &Asked| match asked.method() {
+        "tools/list" => {
+            let mirrored = |header: &str| json!({ "type": "string", "x-mcp-header": header });
+            listing(asked, &[tool("t", json!({ "a": mirrored("A"), "b": mirrored("B") }))])
+        }
+        _ => Say::Json(result(asked, text("ok"))),
+    };
+    let mut came = HeaderMap::new();
+    for (name, value) in [("a", "forged"), ("b", "forged"), ("own", "forged"), ("x", "1"), ("x", "2 ; 3")] {
+        let name: HeaderName = format!("Mcp-Param-{name}").parse().unwrap();
+        came.append(name, HeaderValue::from_static(value));
+    }
+    let strays = Strays::collect(&came, None, &Limits::DEFAULT).unwrap();
+    let params =
+        |name: &str| Some(Bytes::from(json!({ "name": name, "arguments": { "a": "true" } }).to_string()));
+    for (stage, expected) in
+        [(modern(says), vec!["a: true", "own: ours", "x: 1", "x: 2 ; 3"]), (legacy(says), vec!["own: ours"])]
+    {
+        let http = stage.http().header("Mcp-Param-Own", "ours").unwrap();
+        let client = connect(&http).await;
+        client.all_tools().await.unwrap();
+        let call =
+            client.start_beside(Method::ToolsCall, params("t"), CallOptions::default(), strays.clone());
+        call.await.unwrap();
+        let call = &stage.of("tools/call")[0];
+        let mut found: Vec<_> = call
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str().strip_prefix("mcp-param-")?, value)))
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        found.sort();
+        assert_eq!(found, expected);
+    }
 }
 
 /// XMH-7, XMH-8: a tool whose annotations break the rules is left out and named; the others stay.

@@ -369,12 +369,12 @@ fn post<H: Host>(
 fn modern<H: Host>(
     shared: &Shared<H>,
     headers: HeaderMap,
-    decoded: Decoded,
+    mut decoded: Decoded,
     accepts: Accepts,
     principal: Option<&Arc<str>>,
 ) -> Posting<H::Service> {
     let service = shared.service(principal);
-    let call = match &decoded {
+    let call = match &mut decoded {
         Decoded::One(Ok(Envelope::Call(call)), _) => call,
         // A session beside modern marks is ignored, so the reply answers no call of ours.
         Decoded::One(Ok(Envelope::Reply(_)), _) => {
@@ -395,10 +395,13 @@ fn modern<H: Host>(
             return Posting::Answered(Answer::on(headers).busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING));
         }
     };
-    if let Err(refusal) = agreed(call, &headers, principal, shared) {
-        let id = Some(call.id.clone());
-        let unsupported = |requested: &str| unsupported(requested, &shared.host.config(None));
-        return Posting::Answered(Answer::on(headers).disagreement(id, &refusal, unsupported));
+    match agreed(call, &headers, principal, shared) {
+        Ok(strays) => call.strays = strays,
+        Err(refusal) => {
+            let id = Some(call.id.clone());
+            let unsupported = |requested: &str| unsupported(requested, &shared.host.config(None));
+            return Posting::Answered(Answer::on(headers).disagreement(id, &refusal, unsupported));
+        }
     }
     if call.method == Method::SubscriptionsListen && !accepts.event_stream {
         // It is told as events or not at all.

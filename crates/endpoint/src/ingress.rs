@@ -11,19 +11,20 @@ use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use cardan_proto::era::{Era, Revision, gates};
-use cardan_proto::http::agree::{self, BodyFacts, BodyKind, Meta, Offered};
+use cardan_proto::http::agree::{self, BodyFacts, BodyKind, Meta, Offered, ParamHeaders};
 use cardan_proto::http::era::{LegacyOffer, Markers, Undecided, decide};
 use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, single_text};
 use cardan_proto::http::ingress::{
     Access, Admission, Batches, Head, LegacyServing, Refusal, Shape, authorize, bearer, check_shape, guard,
     sort, weigh,
 };
+use cardan_proto::http::stray::Strays;
 use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Param};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_replicas::Pass;
-use cardan_runtime::service::Host;
+use cardan_runtime::service::{Host, StrayHeaders};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -253,13 +254,13 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Step 7: does a modern call say the same in its headers and in its body?
+/// Step 7: does a modern call say the same in its headers and in its body? And what of its headers is to be passed on.
 pub(crate) fn agreed<H: Host>(
     call: &Call,
     headers: &HeaderMap,
     principal: Option<&Arc<str>>,
     shared: &Shared<H>,
-) -> Result<(), agree::Refusal> {
+) -> Result<Option<Strays>, agree::Refusal> {
     let params = &call.params;
     let version = params.meta_text(MetaKey::ProtocolVersion);
     let name = agree::name_member(&call.method).and_then(|member| params.text(member));
@@ -293,7 +294,12 @@ pub(crate) fn agreed<H: Host>(
         let known = version.as_deref().and_then(Revision::parse).is_some_and(|revision| revision.has(method));
         if known && config.server_caps().lacks(method).is_none() { Offered::Yes } else { Offered::No }
     };
-    agree::agree(&facts, headers, serves, offers)
+    match agree::agree(&facts, headers, serves, offers)? {
+        ParamHeaders::Present if shared.host.strays() == StrayHeaders::Passed => {
+            Strays::collect(headers, mirrored.as_deref(), &config.limits).map_err(agree::Refusal::Strays)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Step 8: a legacy request after the handshake names a revision that we serve, or none.

@@ -35,6 +35,11 @@ pub struct Limits {
     pub event_field_bytes: usize,
     /// The head of one HTTP request: names and values of its headers. Refused with 431.
     pub head_bytes: usize,
+    /// Headers of parameters that nothing here mirrors, as they are passed on with one modern call. One more is refused
+    /// with 431, where calls are passed on; a server ignores them all.
+    pub stray_headers: usize,
+    /// Names and values of those headers together. The same.
+    pub stray_header_bytes: usize,
     /// Redirects followed for one HTTP request. One more fails it.
     pub redirect_hops: usize,
     /// Connections attempted in a row for a push lane, or to resume a reply, without any event. Then the
@@ -191,6 +196,8 @@ impl Limits {
         event_bytes: 16 * MIB, // an event carries one frame
         event_field_bytes: 8 << 10, // ids come back in a header, and servers refuse longer ones
         head_bytes: 32 << 10,  // a large token and a page of mirrored params
+        stray_headers: 64,     // many more parameters than a person routes by
+        stray_header_bytes: 8 << 10, // half of the head that most servers take
         redirect_hops: 3,      // a moved host and a trailing slash, not a loop
         reconnects: 5,
         renewals: 3,                    // a restart or two, not a server that forgets at once
@@ -277,6 +284,7 @@ const _: () = {
     assert!(l.outbox_bytes >= 2 * l.frame_bytes, "a large reply must not block the next");
     assert!(l.event_bytes >= l.frame_bytes, "an event carries a whole frame");
     assert!(l.socket_message_bytes >= l.socket_frame_bytes, "a message is made of frames");
+    assert!(l.stray_header_bytes < l.head_bytes, "they are a part of the head");
     assert!(l.depth <= 128, "serde_json stops at 128, raw and typed must agree");
     assert!(l.call_idle_timeout.as_secs() <= l.call_total_timeout.as_secs(), "idle is within total");
     assert!(

@@ -3,14 +3,18 @@
 mod common;
 
 use bytes::Bytes;
+use cardan_proto::http::stray::Strays;
+use cardan_proto::jsonrpc::envelope::Envelope;
 use cardan_proto::jsonrpc::fault;
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, Interests};
 use cardan_proto::session::event::{
-    Answer, Ask, CallKey, CallOptions, Change, Command, Event, Interest, LogLevel, NewCall, Outcome, Refusal,
-    Rounds, Ticket,
+    Answer, Ask, CallKey, CallOptions, Change, Command, Event, Input, Interest, LaneId, LogLevel, NewCall,
+    Outcome, Outgoing, Output, Refusal, Rounds, Ticket,
 };
 use common::{Bench, SUBSCRIPTION, code, initialize, legacy, modern, note};
+use http::{HeaderMap, HeaderValue};
 use serde_json::json;
 
 fn handing(config: &mut Config) {
@@ -186,4 +190,40 @@ fn rounds_of_the_caller_pass_unread() {
     let key = server.called().key;
     server.local(Command::Answer { key, answer: Answer::Sealed(Bytes::from_static(raw.as_bytes())) });
     assert_eq!(server.one()["result"], serde_json::from_str::<serde_json::Value>(raw).expect("it is JSON"));
+}
+
+/// INT-1: what goes beside a call goes with each of its rounds, and is no part of the message.
+#[test]
+fn strays_go_with_each_round() {
+    let mut came = HeaderMap::new();
+    came.insert("mcp-param-x", HeaderValue::from_static("1"));
+    let strays = Strays::collect(&came, None, &Limits::DEFAULT).expect("it is short").expect("there is one");
+    let mut client = Bench::modern_client();
+    let call = NewCall {
+        ticket: Ticket(1),
+        method: Method::ToolsCall,
+        params: None,
+        options: CallOptions::default(),
+    };
+    let asks = r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","requestState":"s"}}"#;
+    let inputs = [
+        Input::Local(Command::CallBeside(Box::new((call, strays.clone())))),
+        Input::Frame { lane: LaneId::MAIN, bytes: Bytes::from_static(asks.as_bytes()) },
+    ];
+    for input in inputs {
+        client.session.handle(client.now, input);
+        let outputs: Vec<_> = std::iter::from_fn(|| client.session.poll()).collect();
+        let calls: Vec<_> = outputs
+            .into_iter()
+            .filter_map(|output| match output {
+                Output::Send { message: Outgoing::One(Envelope::Call(call)), .. } => Some(call),
+                _ => None,
+            })
+            .collect();
+        let [call] = &calls[..] else { panic!("not one call: {calls:?}") };
+        assert_eq!(call.strays.as_ref(), Some(&strays));
+        let mut written = Vec::new();
+        Outgoing::One(Envelope::Call(call.clone())).write(&mut written);
+        assert!(!String::from_utf8_lossy(&written).contains("mcp-param"), "no part of the message");
+    }
 }

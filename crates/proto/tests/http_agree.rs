@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests too
 #![allow(clippy::type_complexity)] // rows of tables are tuples
 
-use cardan_proto::http::agree::{BodyFacts, BodyKind, Meta, Offered, Refusal, agree, name_member};
+use cardan_proto::http::agree::{
+    BodyFacts, BodyKind, Meta, Offered, ParamHeaders, Refusal, agree, name_member,
+};
 use cardan_proto::http::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, Malformed};
 use cardan_proto::http::param::{Mirrors, Mismatch};
 use cardan_proto::http::value::{self, BadValue};
@@ -28,6 +30,11 @@ const GOOD: &[(&str, &str)] =
     &[("MCP-Protocol-Version", "new"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "add")];
 
 fn run(body: &BodyFacts<'_>, head: &[(&str, &str)]) -> Result<(), Refusal> {
+    params(body, head).map(drop)
+}
+
+/// The same, and whether there are headers of parameters.
+fn params(body: &BodyFacts<'_>, head: &[(&str, &str)]) -> Result<ParamHeaders, Refusal> {
     let mut headers = HeaderMap::new();
     for (name, value) in head {
         let name: HeaderName = name.parse().unwrap();
@@ -65,6 +72,20 @@ fn agreeing_call_passes() {
     assert_eq!(run(&body(), GOOD), Ok(()));
     let list = BodyFacts { method: Some(&Method::ToolsList), name: None, ..body() };
     assert_eq!(run(&list, &[("mcp-protocol-version", "new"), ("MCP-METHOD", "tools/list")]), Ok(()));
+}
+
+/// INT-1: whoever passes headers on learns whether there are any, whatever the case of their names.
+#[test]
+fn headers_of_parameters_are_noticed() {
+    assert_eq!(params(&body(), GOOD), Ok(ParamHeaders::Absent));
+    for (header, found) in [
+        ("Mcp-Param-X", ParamHeaders::Present),
+        ("MCP-PARAM-x", ParamHeaders::Present),
+        ("Mcp-Parameter", ParamHeaders::Absent),
+        ("X-Mcp-Param-X", ParamHeaders::Absent),
+    ] {
+        assert_eq!(params(&body(), &[GOOD, &[(header, "1")]].concat()), Ok(found), "{header}");
+    }
 }
 
 /// HTM-8, TSKE-17: which methods are mirrored by name, and from where.

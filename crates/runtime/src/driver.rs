@@ -213,7 +213,12 @@ impl<L: Link, S: Service> Driver<L, S> {
                 }
                 Wish::Call(command, ticket, slot) => {
                     let mut awaited = Awaited::News;
-                    if let Command::Call(call) = &command {
+                    let call = match &command {
+                        Command::Call(call) => Some(call),
+                        Command::CallBeside(beside) => Some(&beside.0),
+                        _ => None,
+                    };
+                    if let Some(call) = call {
                         self.admitted_bytes += call.params.as_ref().map_or(0, Bytes::len);
                         self.callers += 1;
                         awaited = Awaited::Reply;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
     Ask, CallKey, CallOptions, Cause, Change, Command, Delivery, Interest, LogLevel, NewCall, Outcome,
@@ -33,6 +34,20 @@ impl Peer {
     pub fn call(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> CallHandle {
         let ticket = self.inbox.mint();
         self.start(ticket, Command::Call(NewCall { ticket, method, params, options }))
+    }
+
+    /// The same for a call that is passed on, with what came beside it.
+    pub fn call_beside(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+        strays: Option<Strays>,
+    ) -> CallHandle {
+        let Some(strays) = strays else { return self.call(method, params, options) };
+        let ticket = self.inbox.mint();
+        let call = NewCall { ticket, method, params, options };
+        self.start(ticket, Command::CallBeside(Box::new((call, strays))))
     }
 
     /// Takes a standing interest. The handle's changes tell; dropping it ends the interest.

@@ -83,6 +83,20 @@ pub trait Host: Send + Sync + 'static {
         let _ = (tool, principal);
         None
     }
+
+    /// What becomes of headers of parameters that nothing here mirrors.
+    fn strays(&self) -> StrayHeaders {
+        StrayHeaders::Ignored
+    }
+}
+
+/// What becomes of headers that nothing here mirrors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StrayHeaders {
+    /// Nobody looks at them.
+    Ignored,
+    /// They come with their call, for whoever is behind.
+    Passed,
 }
 
 /// A side that offers nothing.

@@ -133,6 +133,7 @@ mod tests {
             id: 1.into(),
             method: Method::ToolsCall,
             params: Params::outgoing(Bytes::from_static(params.as_bytes())),
+            strays: None,
         }
     }
 

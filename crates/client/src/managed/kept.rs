@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::moment::Moment;
@@ -143,8 +144,9 @@ impl Kept {
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
+        strays: Option<Strays>,
     ) -> KeptCall {
-        KeptCall::new(Arc::clone(kept), method, params, options)
+        KeptCall::new(Arc::clone(kept), method, params, options, strays)
     }
 
     /// A call is on its way over a link.

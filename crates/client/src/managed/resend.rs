@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
     CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached,
@@ -35,6 +36,8 @@ pub(crate) struct KeptCall {
     method: Method,
     params: Option<Bytes>,
     options: CallOptions,
+    /// What goes beside it.
+    strays: Option<Strays>,
     begun: Instant,
     stage: Stage,
     /// How often it was tried again although it was never sent.
@@ -60,17 +63,24 @@ struct GivenUp {
 }
 
 impl KeptCall {
-    pub(super) fn new(kept: Arc<Kept>, method: Method, params: Option<Bytes>, options: CallOptions) -> Self {
+    pub(super) fn new(
+        kept: Arc<Kept>,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+        strays: Option<Strays>,
+    ) -> Self {
         let begun = Instant::now();
         let stage = match kept.current() {
             Some((peer, link)) => {
                 kept.took_off();
-                Stage::Flying(peer.call(method.clone(), params.clone(), options), link)
+                let call = peer.call_beside(method.clone(), params.clone(), options, strays.clone());
+                Stage::Flying(call, link)
             }
             None => Stage::Waiting(wait(&kept, None, patience(&kept, options, begun))),
         };
         let (resends, before, given_up) = (0, None, Mutex::default());
-        Self { kept, method, params, options, begun, stage, resends, before, given_up }
+        Self { kept, method, params, options, strays, begun, stage, resends, before, given_up }
     }
 
     pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
@@ -182,7 +192,8 @@ impl KeptCall {
         match link {
             Ok((peer, link)) if !spent => {
                 self.kept.took_off();
-                Stage::Flying(peer.call(self.method.clone(), self.params.clone(), options), link)
+                let (method, params) = (self.method.clone(), self.params.clone());
+                Stage::Flying(peer.call_beside(method, params, options, self.strays.clone()), link)
             }
             Ok(_) => Stage::Over(self.before.take().unwrap_or_else(|| self.timed_out())),
             Err(cause) => {

@@ -1,6 +1,7 @@
 //! Tool arguments that are mirrored in headers.
 
 use cardan_proto::jsonrpc::fault::code;
+use cardan_proto::limits::Limits;
 use serde_json::{Value, json};
 
 use crate::rig::{LEGACY, Rig, modern_headers, modern_tool, said};
@@ -77,6 +78,17 @@ async fn what_differs_is_refused() {
         assert_eq!(answer.fault(), (400, code::HEADER_MISMATCH), "{arguments} {headers:?}");
         assert_eq!(answer.json()["id"], 1);
     }
+}
+
+/// INT-1: a server that stands before nobody ignores headers of parameters that it does not know, however many they are.
+#[tokio::test]
+async fn any_number_of_unknown_headers_is_ignored() {
+    let rig = Rig::start().await;
+    let names: Vec<_> =
+        (0..=Limits::DEFAULT.stray_headers).map(|n| format!("Mcp-Param-Unknown-{n}")).collect();
+    let headers: Vec<_> = names.iter().map(|name| (name.as_str(), "x")).collect();
+    let answer = post(&rig, json!({}), &headers).await;
+    assert_eq!(answer.status(), 200, "{answer:?}");
 }
 
 /// XMH-14: that is of the modern era alone; legacy calls mirror nothing.

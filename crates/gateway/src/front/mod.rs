@@ -43,7 +43,7 @@ use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
-use cardan_runtime::service::Host;
+use cardan_runtime::service::{Host, StrayHeaders};
 use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
@@ -323,6 +323,10 @@ impl Host for Front {
     fn mirrors(&self, tool: &str, principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
         let (front, principal) = (&self.0, principal.map(|principal| &**principal));
         front.gated(front.view(), &front.gated, principal).mirrors(tool)
+    }
+
+    fn strays(&self) -> StrayHeaders {
+        StrayHeaders::Passed
     }
 }
 

@@ -1,6 +1,7 @@
 //! What headers mirror of tools' arguments, as the lists say that modern clients were told.
 //!
-//! The upstream never sees a client's headers, so they are checked where they come in. Who mirrors has seen the list.
+//! The upstream never sees these of a client's headers, so they are checked where they come in. Who mirrors has seen the
+//! list. What no list knows goes on as it came (`proto::http::stray`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

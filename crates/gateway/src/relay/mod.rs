@@ -55,7 +55,7 @@ use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::links::Links;
 use cardan_runtime::peer::Peer;
-use cardan_runtime::service::Host;
+use cardan_runtime::service::{Host, StrayHeaders};
 use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
@@ -397,6 +397,13 @@ impl Host for Relay {
 
     fn mirrors(&self, tool: &str, _principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
         self.0.mirrored.of(tool)
+    }
+
+    fn strays(&self) -> StrayHeaders {
+        match self.0.era() {
+            Era::Modern => StrayHeaders::Passed,
+            Era::Legacy => StrayHeaders::Ignored,
+        }
     }
 }
 

@@ -153,7 +153,8 @@ impl Running {
         let options = terms::options(called.progress, plan.rounds, core.options.call_timeout);
         // Before the call, so that none of its words is missed.
         let overheard = if need == Need::Any { None } else { lease.shared.overheard() };
-        let call = line.managed.start(method.clone(), params, options);
+        let (name, strays) = (method.clone(), terms::strays(&called, upstream));
+        let call = line.managed.start_beside(name, params, options, strays);
         let running = Self {
             overheard,
             call,

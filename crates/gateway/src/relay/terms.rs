@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::Era;
+use cardan_proto::http::stray::Strays;
 use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
@@ -19,6 +20,14 @@ pub(super) fn options(progress: Wanted, rounds: Rounds, silent: Option<Duration>
     let never = Duration::ZERO;
     let (idle, total) = (Some(silent.unwrap_or(never)), Some(never));
     CallOptions { idle, total, progress, rounds, ..CallOptions::default() }
+}
+
+/// What is to go beside a call, to an upstream of this era. Only a modern one could have asked for it.
+pub(super) fn strays(called: &Called, upstream: Era) -> Option<Strays> {
+    match upstream {
+        Era::Modern => called.call.strays.clone(),
+        Era::Legacy => None,
+    }
 }
 
 /// The params of a call for an upstream of this era: raw, but without what only the client's era means. Where a session

@@ -10,8 +10,9 @@ use ::http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::Value;
 
 use super::excerpt;
-use super::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, Malformed, single, single_text};
+use super::headers::{MCP_METHOD, MCP_NAME, MCP_PROTOCOL_VERSION, Malformed, Mirroring, One};
 use super::param::{Mirrors, Mismatch};
+use super::stray::TooMany;
 use super::value::{self, BadValue};
 use crate::jsonrpc::envelope::Param;
 use crate::jsonrpc::fault::code;
@@ -63,6 +64,15 @@ pub enum Offered {
     No,
 }
 
+/// Whether a POST has headers of tool parameters, known or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamHeaders {
+    /// It has none.
+    Absent,
+    /// It has some: those that are known agree.
+    Present,
+}
+
 /// Which member of `params` is mirrored in `Mcp-Name`. The three methods of tasks are an
 /// extension's; where it is not served, the method is unknown and refused before.
 pub fn name_member(method: &Method) -> Option<Param> {
@@ -74,16 +84,17 @@ pub fn name_member(method: &Method) -> Option<Param> {
     }
 }
 
-/// Checks a modern POST. `serves_version` and `serves_method` say what the server offers.
+/// Checks a modern POST. `serves_version` and `serves_method` say what the server offers. What is told of headers of
+/// parameters is a by-product, so that nobody need look for them where there are none.
 pub fn agree(
     body: &BodyFacts<'_>,
     headers: &HeaderMap,
     serves_version: impl Fn(&str) -> Offered,
     serves_method: impl Fn(&Method) -> Offered,
-) -> Result<(), Refusal> {
+) -> Result<ParamHeaders, Refusal> {
     let method = match (body.kind, body.method) {
         // What headers a note needs is not defined, so none is missed.
-        (BodyKind::Note, _) => return Ok(()),
+        (BodyKind::Note, _) => return Ok(ParamHeaders::Absent),
         (BodyKind::Call, Some(method)) => method,
         (BodyKind::Reply, _) | (BodyKind::Call, None) => return Err(Refusal::Reply),
     };
@@ -92,26 +103,27 @@ pub fn agree(
         (Meta::Complete, None) => return Err(Refusal::Meta { field: "protocolVersion" }),
         (Meta::Complete, Some(version)) => version,
     };
+    let said = Mirroring::of(headers);
     // The difference is told before the version: of two versions we could not say which to name.
-    same(MCP_PROTOCOL_VERSION, version, headers)?;
+    same(MCP_PROTOCOL_VERSION, version, &said.version)?;
     if serves_version(version) == Offered::No {
         return Err(Refusal::Version { requested: version.to_owned() });
     }
-    same(MCP_METHOD, method.name(), headers)?;
+    same(MCP_METHOD, method.name(), &said.method)?;
     if serves_method(method) == Offered::No {
         return Err(Refusal::Method { method: method.clone() });
     }
     if name_member(method).is_some() {
-        same_name(body.name, headers)?;
+        same_name(body.name, &said.name)?;
     }
-    match body.params {
-        Some((mirrors, arguments)) => mirrors.compare(arguments, headers).map_err(Refusal::Param),
-        None => Ok(()),
+    if let Some((mirrors, arguments)) = body.params {
+        mirrors.compare(arguments, headers).map_err(Refusal::Param)?;
     }
+    Ok(if said.params { ParamHeaders::Present } else { ParamHeaders::Absent })
 }
 
-fn same(header: HeaderName, want: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-    match single_text(&header, headers) {
+fn same(header: HeaderName, want: &str, sent: &One<'_>) -> Result<(), Refusal> {
+    match sent.text() {
         Err(why) => Err(Refusal::Malformed { header, why }),
         Ok(None) => Err(Refusal::Missing { header }),
         Ok(Some(text)) if text == want => Ok(()),
@@ -119,9 +131,9 @@ fn same(header: HeaderName, want: &str, headers: &HeaderMap) -> Result<(), Refus
     }
 }
 
-fn same_name(want: Option<&str>, headers: &HeaderMap) -> Result<(), Refusal> {
+fn same_name(want: Option<&str>, sent: &One<'_>) -> Result<(), Refusal> {
     let header = MCP_NAME;
-    let sent = match single(&header, headers) {
+    let sent = match sent.single() {
         Err(why) => return Err(Refusal::Malformed { header, why }),
         Ok(None) => return Err(Refusal::Missing { header }),
         Ok(Some(sent)) => sent,
@@ -181,13 +193,15 @@ pub enum Refusal {
     },
     /// A mirrored parameter disagrees.
     Param(Mismatch),
+    /// There is more beside what is known than can be passed on.
+    Strays(TooMany),
 }
 
 impl Refusal {
     /// The code of the fault to answer with.
     pub fn code(&self) -> i64 {
         match self {
-            Self::Reply => code::INVALID_REQUEST,
+            Self::Reply | Self::Strays(_) => code::INVALID_REQUEST,
             Self::Meta { .. } => code::INVALID_PARAMS,
             Self::Missing { .. }
             | Self::Malformed { .. }
@@ -203,6 +217,7 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Method { .. } => StatusCode::NOT_FOUND,
+            Self::Strays(_) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -222,6 +237,7 @@ impl fmt::Display for Refusal {
             Self::Version { requested } => write!(f, "revision {:?} is not supported", excerpt(requested)),
             Self::Method { method } => write!(f, "method {:?} is not known here", excerpt(method.name())),
             Self::Param(mismatch) => mismatch.fmt(f),
+            Self::Strays(too_many) => too_many.fmt(f),
         }
     }
 }

@@ -34,6 +34,8 @@ pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 pub const CARDAN_PASS: HeaderName = HeaderName::from_static("cardan-pass");
 /// Begins the header of an annotated tool parameter; compared without regard to case.
 pub const MCP_PARAM_PREFIX: &str = "mcp-param-";
+/// Begins every header that mirrors something.
+const MCP_PREFIX: &str = "mcp-";
 
 /// The `Accept` of our own POSTs.
 pub const ACCEPT_POST: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -84,13 +86,81 @@ pub fn single<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<&'
     }
 }
 
+/// Whether a header is that of a tool parameter, known or not.
+pub(super) fn is_param(name: &HeaderName) -> bool {
+    name.as_str().starts_with(MCP_PARAM_PREFIX)
+}
+
+/// The headers of a modern POST that mirror its body, found in one pass.
+#[derive(Debug, Default)]
+pub(super) struct Mirroring<'a> {
+    pub(super) version: One<'a>,
+    pub(super) method: One<'a>,
+    pub(super) name: One<'a>,
+    /// Is there any of a tool parameter?
+    pub(super) params: bool,
+}
+
+/// What there is of a header that should be there once.
+#[derive(Debug, Default)]
+pub(super) enum One<'a> {
+    #[default]
+    Absent,
+    Once(&'a HeaderValue),
+    Repeated,
+}
+
+impl<'a> Mirroring<'a> {
+    pub(super) fn of(headers: &'a HeaderMap) -> Self {
+        let mut found = Self::default();
+        for (name, value) in headers {
+            if !name.as_str().starts_with(MCP_PREFIX) {
+                continue;
+            }
+            if *name == MCP_PROTOCOL_VERSION {
+                found.version.add(value);
+            } else if *name == MCP_METHOD {
+                found.method.add(value);
+            } else if *name == MCP_NAME {
+                found.name.add(value);
+            } else {
+                found.params |= is_param(name);
+            }
+        }
+        found
+    }
+}
+
+impl<'a> One<'a> {
+    fn add(&mut self, value: &'a HeaderValue) {
+        *self = match self {
+            Self::Absent => Self::Once(value),
+            Self::Once(_) | Self::Repeated => Self::Repeated,
+        };
+    }
+
+    /// As [`single`] tells it.
+    pub(super) fn single(&self) -> Result<Option<&'a HeaderValue>, Malformed> {
+        match *self {
+            Self::Absent => Ok(None),
+            Self::Once(value) => Ok(Some(value)),
+            Self::Repeated => Err(Malformed::Repeated),
+        }
+    }
+
+    /// As [`single_text`] tells it.
+    pub(super) fn text(&self) -> Result<Option<&'a str>, Malformed> {
+        self.single()?.map(text).transpose()
+    }
+}
+
 /// The one value of a header as text, without the optional whitespace around it.
 pub fn single_text<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<&'a str>, Malformed> {
-    let Some(value) = single(name, headers)? else { return Ok(None) };
-    match value.to_str() {
-        Ok(text) => Ok(Some(trim_ows(text))),
-        Err(_) => Err(Malformed::Characters),
-    }
+    single(name, headers)?.map(text).transpose()
+}
+
+fn text(value: &HeaderValue) -> Result<&str, Malformed> {
+    value.to_str().map(trim_ows).map_err(|_| Malformed::Characters)
 }
 
 /// What a request says about its legacy session.

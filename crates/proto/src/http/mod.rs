@@ -6,7 +6,7 @@
 //!
 //! On the way in, a server runs [`ingress`] (which begins with [`origin`]), then [`era`], then for
 //! modern calls [`agree`], and turns faults into statuses with [`status`]. A client builds heads
-//! from [`headers`], [`value`] and [`param`], and reads what comes back with [`status`],
+//! from [`headers`], [`value`], [`param`] and [`stray`], and reads what comes back with [`status`],
 //! [`challenge`] and [`redirect`].
 
 pub mod agree;
@@ -21,6 +21,7 @@ pub mod param;
 pub mod percent;
 pub mod redirect;
 pub mod status;
+pub mod stray;
 pub mod upgrade;
 pub mod url;
 pub mod value;

@@ -59,6 +59,11 @@ impl Mirrors {
         self.0.is_empty()
     }
 
+    /// Is this the header of one of them?
+    pub fn has(&self, header: &HeaderName) -> bool {
+        self.0.iter().any(|mirror| mirror.header == *header)
+    }
+
     /// The headers of a call with these arguments.
     pub fn derive(&self, arguments: &Value) -> Result<Vec<(HeaderName, HeaderValue)>, Unfit> {
         let mut derived = Vec::with_capacity(self.0.len());

@@ -13,6 +13,7 @@ pub use super::params::{MetaKey, Param, Params};
 use super::scan::{Scanner, Syntax, Wrong};
 use super::walk::Walk;
 use crate::finding::{Rule, Strictness};
+use crate::http::stray::Strays;
 use crate::limits::Limits;
 use crate::method::Method;
 
@@ -54,6 +55,8 @@ pub struct Call {
     pub method: Method,
     /// With what.
     pub params: Params,
+    /// What came beside it and is to go on beside it: over HTTP, in the modern era. No part of the message.
+    pub strays: Option<Strays>,
 }
 
 /// A JSON-RPC notification.
@@ -135,6 +138,7 @@ impl Violation {
 pub type Repairs = Vec<Rule>;
 
 /// What one frame held.
+#[expect(clippy::large_enum_variant, reason = "a batch is rare, and every message would be allocated for it")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decoded {
     /// One message, or the reason why it is none.

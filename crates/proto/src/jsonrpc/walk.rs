@@ -176,7 +176,7 @@ impl Walk {
         let method = Method::parse(&name);
         let params = self.checked_params(frame).map_err(|(rule, at)| broken(rule, at))?;
         Ok(match id {
-            Some(id) => Envelope::Call(Call { id, method, params }),
+            Some(id) => Envelope::Call(Call { id, method, params, strays: None }),
             None => Envelope::Note(Note { method, params }),
         })
     }

@@ -10,11 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Session;
-use super::event::{
-    Ask, AskKey, CallOptions, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Stage, Ticket,
-};
+use super::event::{Ask, AskKey, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Stage, Ticket};
 use super::progress::Quota;
-use super::tables::{Pending, Purpose};
+use super::tables::{Manner, Pending, Purpose};
 use crate::era::{self, Revision};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{Call, Envelope, Reply, Shape, Violation};
@@ -48,7 +46,7 @@ enum Origin {
 struct AskRound {
     method: Method,
     params: Option<Bytes>,
-    options: CallOptions,
+    manner: Manner,
     revision: Option<Revision>,
     state: Option<Box<str>>,
     waiting: usize,
@@ -181,7 +179,7 @@ impl Session {
         let round = AskRound {
             method: pending.method,
             params: pending.params,
-            options: pending.options,
+            manner: Manner { options: pending.options, strays: pending.strays },
             revision: pending.revision,
             state,
             waiting: entries.len(),
@@ -242,7 +240,7 @@ impl Session {
             Purpose::Call(ticket),
             round.method,
             Some(params),
-            round.options,
+            round.manner,
             round.revision,
             LaneId::MAIN,
             round.rounds,

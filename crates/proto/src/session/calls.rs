@@ -13,10 +13,11 @@ use super::event::{
 };
 use super::progress::Pace;
 use super::state::State;
-use super::tables::{Grave, Pending, Purpose};
+use super::tables::{Grave, Manner, Pending, Purpose};
 use crate::era::caps::ClientCaps;
 use crate::era::{Era, ModernMeta, Readiness, Revision, Unsealed, gates};
 use crate::finding::{Rule, Strictness};
+use crate::http::stray::Strays;
 use crate::jsonrpc::envelope::{Call, Envelope, MetaKey, Note, Param, Params, Reply, Shape, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
@@ -26,14 +27,15 @@ use crate::method::{Kind, Method, Sender};
 use crate::moment::Moment;
 
 impl Session {
-    /// Someone on our side calls.
-    pub(super) fn call(&mut self, new: NewCall) {
+    /// Someone on our side calls. Only a legacy session has to wait for another, and it has no use for `strays`.
+    pub(super) fn call(&mut self, new: NewCall, strays: Option<Strays>) {
         let Some(new) = self.unless_healing(new) else { return };
         if let Some(refusal) = self.refusal(&new) {
             return self.settle(new.ticket, Outcome::Refused(refusal));
         }
         let revision = self.revision();
-        self.start(Purpose::Call(new.ticket), new.method, new.params, new.options, revision, LaneId::MAIN, 0);
+        let manner = Manner { options: new.options, strays };
+        self.start(Purpose::Call(new.ticket), new.method, new.params, manner, revision, LaneId::MAIN, 0);
     }
 
     fn refusal(&self, new: &NewCall) -> Option<Refusal> {
@@ -110,15 +112,17 @@ impl Session {
         purpose: Purpose,
         method: Method,
         params: Option<Bytes>,
-        options: CallOptions,
+        manner: impl Into<Manner>,
         revision: Option<Revision>,
         lane: LaneId,
         rounds: usize,
     ) -> i64 {
         let id = self.outbound.mint();
+        let Manner { options, strays } = manner.into();
         let token = (options.progress == Wanted::Yes).then_some(id);
         let dressed = self.dress(params.as_ref(), token, revision);
-        let call = Call { id: CallId::from(id), method: method.clone(), params: dressed };
+        let (name, beside) = (method.clone(), strays.clone());
+        let call = Call { id: CallId::from(id), method: name, params: dressed, strays: beside };
         // A call that could not be said has no frame, and nothing is known of it.
         let frame = self.send_at(Turn::of(&method), lane, Outgoing::One(Envelope::Call(call)), false);
         let (idle, total) = self.deadlines(&purpose, options);
@@ -131,6 +135,7 @@ impl Session {
             method,
             params,
             options,
+            strays,
             revision,
             frame: frame.or(Some(0)),
             started,

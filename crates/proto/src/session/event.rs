@@ -12,6 +12,7 @@ pub use super::outcome::{Cause, Deadline, Delivery, Hurdle, Outcome, Refusal, St
 use super::state::StateChange;
 use crate::era::Revision;
 use crate::finding::{Finding, Rule};
+use crate::http::stray::Strays;
 use crate::jsonrpc::envelope::{Call, Decoded, Envelope, Note, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
@@ -102,6 +103,9 @@ pub enum Command {
     Open,
     /// Call the peer.
     Call(NewCall),
+    /// The same, with what came beside a call that is passed on: it goes where the link can say it, over HTTP in the
+    /// modern era, and nowhere else.
+    CallBeside(Box<(NewCall, Strays)>),
     /// Tell the peer something.
     Note {
         /// What.

@@ -168,7 +168,7 @@ impl Session {
         }
         for waiting in std::mem::take(&mut self.heal.waiting) {
             match waiting {
-                Waiting::Call(new) => self.call(new),
+                Waiting::Call(new) => self.call(new, None),
                 Waiting::Listen(ticket, interest) => self.listen(ticket, interest),
             }
         }
@@ -195,7 +195,7 @@ impl Session {
         let CallOptions { progress, .. } = pending.options;
         let token = (progress == Wanted::Yes).then_some(id);
         let params = self.dress(params.as_ref(), token, revision);
-        let call = Call { id: CallId::from(id), method, params };
+        let call = Call { id: CallId::from(id), method, params, strays: None };
         let turn = Turn::of(&call.method);
         let frame = self.send_at(turn, LaneId::MAIN, Outgoing::One(Envelope::Call(call)), false);
         if let Some(pending) = self.outbound.get_mut(id) {

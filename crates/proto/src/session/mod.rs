@@ -349,7 +349,8 @@ impl Session {
     fn local(&mut self, command: Command) {
         match command {
             Command::Open => self.open(),
-            Command::Call(call) => self.call(call),
+            Command::Call(call) => self.call(call, None),
+            Command::CallBeside(beside) => self.call(beside.0, Some(beside.1)),
             Command::Note { method, params } => self.note(method, params),
             Command::Cancel { ticket, reason } => self.cancel(ticket, reason),
             Command::Answer { key, answer } => self.answer(key, answer),

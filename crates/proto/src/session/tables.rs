@@ -11,6 +11,7 @@ use super::event::{Answers, CallKey, CallOptions, LaneId, LogLevel, Ticket};
 use super::progress::Pace;
 use crate::era::Revision;
 use crate::fast::FastMap;
+use crate::http::stray::Strays;
 use crate::jsonrpc::envelope::Call;
 use crate::jsonrpc::id::CallId;
 use crate::method::Method;
@@ -142,6 +143,20 @@ pub(super) enum Purpose {
     Errand,
 }
 
+/// How a call of ours is made.
+#[derive(Debug)]
+pub(super) struct Manner {
+    pub(super) options: CallOptions,
+    /// What goes beside it.
+    pub(super) strays: Option<Strays>,
+}
+
+impl From<CallOptions> for Manner {
+    fn from(options: CallOptions) -> Self {
+        Self { options, strays: None }
+    }
+}
+
 /// A call of ours that the peer has yet to answer.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -150,6 +165,8 @@ pub(super) struct Pending {
     /// As the caller gave them, for a retry with answers.
     pub(super) params: Option<Bytes>,
     pub(super) options: CallOptions,
+    /// The same.
+    pub(super) strays: Option<Strays>,
     pub(super) revision: Option<Revision>,
     /// Which of our frames it is; none: the peer refused it unread, and it is to be sent again.
     pub(super) frame: Option<u64>,
