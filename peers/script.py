@@ -116,22 +116,35 @@ def parse_args(eras: list[str]) -> tuple[str, list[str]]:
 async def run(peer: Any) -> int:
     """Runs all checks and gives the exit code."""
     tally = {True: 0, False: 0, None: 0}
+    under_way: str | None = "connect"
 
     def report(name: str, outcome: dict[str, Any]) -> None:
         tally[outcome["ok"]] += 1
         print(json.dumps({"check": name, **outcome}), flush=True)
 
-    async with AsyncExitStack() as stack:
-        # No timeout of ours: the connection outlives this check, and a scope must not close before
-        # what was opened inside it. The SDKs bound their own handshake.
-        connected = await attempt(lambda: peer.connect(stack), None)
-        report("connect", connected)
-        peer.terms = EVERYTHING if str(connected.get("server")).endswith("everything") else DEMO
-        if connected["ok"]:
-            for check in CHECKS:
-                report(check.__name__.removeprefix("check_"), await attempt(lambda: check(peer), CHECK_TIMEOUT_S))
+    def finish() -> None:
         counts = {"passed": tally[True], "failed": tally[False], "skipped": tally[None]}
         print(json.dumps({"check": "end", **counts}), flush=True)
+
+    try:
+        async with AsyncExitStack() as stack:
+            # No timeout of ours: the connection outlives this check, and a scope must not close before
+            # what was opened inside it. The SDKs bound their own handshake.
+            connected = await attempt(lambda: peer.connect(stack), None)
+            report("connect", connected)
+            peer.terms = EVERYTHING if str(connected.get("server")).endswith("everything") else DEMO
+            if connected["ok"]:
+                for check in CHECKS:
+                    under_way = check.__name__.removeprefix("check_")
+                    report(under_way, await attempt(lambda: check(peer), CHECK_TIMEOUT_S))
+            under_way = None
+            finish()
+    except ExceptionGroup as broken:
+        # A transport whose task fails cancels all that runs inside it, the check under way too.
+        if under_way is None:
+            raise
+        report(under_way, {"ok": False, "why": reason(broken)})
+        finish()
     return 0 if tally[False] == 0 else 1
 
 
@@ -144,7 +157,14 @@ async def attempt(work: Callable[[], Awaitable[dict | None]], timeout_s: int | N
     except TimeoutError:
         return {"ok": False, "why": f"no answer within {timeout_s} s"}
     except Exception as error:
-        return {"ok": False, "why": f"{type(error).__name__}: {error}"}
+        return {"ok": False, "why": reason(error)}
+
+
+def reason(error: Exception) -> str:
+    """The error in one line; of a group of one, that one."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 async def check_list(peer: Any) -> dict:

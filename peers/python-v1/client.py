@@ -12,6 +12,7 @@ import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.websocket import websocket_client
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 from script import CHECK_TIMEOUT_S, Notes, Result, expect, fill, parse_args, run  # noqa: E402
@@ -26,8 +27,10 @@ class Peer:
         self.notes = Notes()
 
     def reach(self) -> Any:
-        """Starts a command, or reaches an address: by old HTTP+SSE if its path says so."""
+        """Starts a command, or reaches an address: by WebSocket or old HTTP+SSE if it says so."""
         first, *rest = self.command
+        if first.startswith("ws://"):
+            return websocket_client(first)
         if not first.startswith("http"):
             return stdio_client(StdioServerParameters(command=first, args=rest, env=dict(os.environ)))
         return sse_client(first) if first.endswith("/sse") else streamable_http_client(first)

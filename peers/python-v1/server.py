@@ -11,7 +11,11 @@ from mcp import McpError, types
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.lowlevel import NotificationOptions
+from mcp.server.websocket import websocket_server
 from pydantic import AnyUrl, BaseModel
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket
 
 mcp = FastMCP("peer-python-v1", log_level="WARNING")
 
@@ -155,16 +159,31 @@ def complete_the_rest() -> None:
     server.get_capabilities = announce
 
 
+def socket_app() -> Starlette:
+    """What the SDK's server can do, and `FastMCP` has no app for."""
+
+    async def serve(ws: WebSocket) -> None:
+        server = mcp._mcp_server
+        async with websocket_server(ws.scope, ws.receive, ws.send) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    return Starlette(routes=[WebSocketRoute("/ws", serve)])
+
+
 def main() -> None:
     """Serves over stdio, or over what the first argument says; where it listens goes to stdout."""
     complete_the_rest()
-    apps = {"--http": ("/mcp", mcp.streamable_http_app), "--sse": ("/sse", mcp.sse_app)}
+    apps = {
+        "--http": ("http", "/mcp", mcp.streamable_http_app),
+        "--sse": ("http", "/sse", mcp.sse_app),
+        "--ws": ("ws", "/ws", socket_app),
+    }
     if len(sys.argv) < 2:
         return mcp.run("stdio")
-    path, app = apps[sys.argv[1]]
+    scheme, path, app = apps[sys.argv[1]]
     # Whoever connects before the server runs waits in the queue of the socket.
     listener = socket.create_server(("127.0.0.1", 0))
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
+    print(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}{path}", flush=True)
     server = uvicorn.Server(uvicorn.Config(app(), log_level="warning"))
     anyio.run(lambda: server.serve(sockets=[listener]))
 

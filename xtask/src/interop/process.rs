@@ -55,8 +55,8 @@ impl Serving {
             let Ok(line) = lines.recv_timeout(left) else {
                 bail!("`{}` did not say where it listens: {said}", words.join(" "));
             };
-            if let Some((_, rest)) = line.split_once("http://") {
-                serving.address = rest.split('/').next().unwrap_or_default().to_owned();
+            if let Some(address) = address(&line) {
+                serving.address = address;
                 return Ok(serving);
             }
             said.push_str(&line);
@@ -68,6 +68,13 @@ impl Drop for Serving {
     fn drop(&mut self) {
         end(&mut self.child);
     }
+}
+
+/// Where it listens, if a line says so. A server for WebSocket alone says nothing but that; other lines with such an
+/// address are a bridge's, about the server behind it.
+fn address(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("ws://").or_else(|| Some(line.split_once("http://")?.1))?;
+    rest.split('/').next().map(str::to_owned)
 }
 
 /// Asks it to end, and sees to it.
@@ -187,4 +194,23 @@ fn first_line(text: &str) -> String {
 /// What is reported of a run that never came about.
 pub(super) fn broken(why: &anyhow::Error) -> Reports {
     Reports::from([("connect".into(), Outcome::Failed(first_line(&format!("{why:#}"))))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_where_a_server_listens() {
+        let rows = [
+            ("http://127.0.0.1:81/mcp", Some("127.0.0.1:81")),
+            ("listening on http://127.0.0.1:82", Some("127.0.0.1:82")),
+            ("ws://127.0.0.1:83/ws", Some("127.0.0.1:83")),
+            ("no answer from ws://127.0.0.1:84/ws", None),
+            ("ready", None),
+        ];
+        for (line, said) in rows {
+            assert_eq!(address(line).as_deref(), said, "{line}");
+        }
+    }
 }
