@@ -6,9 +6,10 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cardan_gateway::fleet::{Fleet, Health, Options, What};
+use cardan_gateway::fleet::{Fleet, Health, Options, Spec, What};
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::condition::Condition;
+use cardan_proto::upkeep::policy::Policy;
 use common::farm::{Farm, LONG, Manner};
 use serde_json::json;
 use tokio::time::Instant;
@@ -71,23 +72,53 @@ async fn a_third_waits_for_the_first() {
 /// A server that was given up is tried again when someone asks for it.
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_wakes_a_suspended_server() {
-    let farm = Farm::default();
-    farm.0.down.store(true, Ordering::SeqCst);
-    let fleet = Fleet::start(vec![farm.spec("a", EraChoice::Auto)], options());
-    let mut events = fleet.events();
-    loop {
-        if let What::Condition(transition) = events.recv().await.unwrap().what
-            && matches!(transition.to, Condition::Suspended { until: None })
-        {
-            break;
+    for policy in [Policy::CHILD, Policy::REMOTE] {
+        let farm = Farm::default();
+        farm.0.down.store(true, Ordering::SeqCst);
+        let fleet = Fleet::start(vec![kept_by(policy, &farm)], options());
+        let mut events = fleet.events();
+        loop {
+            if let What::Condition(transition) = events.recv().await.unwrap().what
+                && matches!(transition.to, Condition::Suspended { .. })
+            {
+                break;
+            }
         }
+        let tried = farm.dials();
+        if policy.quiet.is_none() {
+            tokio::time::sleep(LONG).await;
+        }
+        assert_eq!(farm.dials(), tried, "nobody asked");
+        farm.0.down.store(false, Ordering::SeqCst);
+        let start = Instant::now();
+        let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
+        lease.ready(LONG).await.unwrap();
+        assert_eq!((farm.dials(), start.elapsed()), (tried + 1, Duration::ZERO));
+        fleet.close("the test is over").await;
     }
-    let tried = farm.dials();
-    tokio::time::sleep(LONG).await;
-    assert_eq!(farm.dials(), tried, "nobody asked");
-    farm.0.down.store(false, Ordering::SeqCst);
-    let lease = fleet.upstream("a").unwrap().lease().await.unwrap();
-    lease.ready(LONG).await.unwrap();
-    assert_eq!(farm.dials(), tried + 1);
-    fleet.close("the test is over").await;
+}
+
+fn kept_by(policy: Policy, farm: &Farm) -> Spec {
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.making.as_mut().unwrap().policy = policy;
+    spec
+}
+
+/// F14: a server that does not start is tried at most 40 times in ten minutes, though someone calls it five times a second.
+#[tokio::test(start_paused = true)]
+async fn f14_callers_do_not_defeat_the_breaker() {
+    for policy in [Policy::CHILD, Policy::REMOTE] {
+        let farm = Farm::default();
+        farm.0.down.store(true, Ordering::SeqCst);
+        let fleet = Fleet::start(vec![kept_by(policy, &farm)], options());
+        let upstream = fleet.upstream("a").unwrap();
+        for _ in 0..3000 {
+            drop(upstream.lease().await.unwrap());
+            // The clock stands still but for this.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let tried = farm.dials();
+        assert!((20..=40).contains(&tried), "{tried} attempts");
+        fleet.close("the test is over").await;
+    }
 }

@@ -215,6 +215,74 @@ fn f14_a_crash_loop_is_broken() {
     assert_eq!(rig.wait(), ["dial 8"], "by hand the window is cleared");
 }
 
+/// F14: whoever wants a suspended connection gets one attempt, then nobody does for the longest wait; nothing is cleared,
+/// and otherwise the wish changes nothing.
+#[test]
+fn f14_a_wanted_connection_has_one_trial_at_a_time() {
+    for policy in [Policy::CHILD, Policy::REMOTE] {
+        let mut rig = Rig::new(policy, 3);
+        let fail = |rig: &mut Rig| {
+            let link = rig.link();
+            rig.feed(Input::Failed { link, cause: Cause::OpenTimeout })
+        };
+        assert!(rig.feed(Input::Wanted).is_empty(), "one is under way");
+        for _ in 0..5 {
+            fail(&mut rig);
+            assert!(rig.feed(Input::Wanted).is_empty(), "one is about to be");
+            rig.wait();
+        }
+        fail(&mut rig);
+        let (spent, first) = (rig.dials.len(), rig.now);
+        for (after, dials) in [(0, 1), (1, 1), (29, 1), (30, 2), (31, 2), (59, 2), (60, 3)] {
+            rig.now = first + secs(after);
+            rig.feed(Input::Wanted);
+            assert!(rig.feed(Input::Wanted).is_empty());
+            assert_eq!(rig.dials.len() - spent, dials, "after {after} s");
+            fail(&mut rig);
+            let condition = rig.upkeep.condition();
+            assert!(
+                matches!(condition, Condition::Suspended { until } if until.is_some() == policy.quiet.is_some())
+            );
+        }
+        rig.now = first + secs(90);
+        rig.feed(Input::Wanted);
+        rig.open();
+        assert!(rig.feed(Input::Wanted).is_empty(), "it is there");
+        rig.now = rig.now + secs(59);
+        rig.lose();
+        assert!(
+            matches!(rig.upkeep.condition(), Condition::Suspended { .. }),
+            "opening alone clears nothing"
+        );
+        rig.feed(Input::Wanted);
+        rig.open();
+        rig.now = rig.now + secs(60);
+        rig.lose();
+        assert!(
+            matches!(rig.upkeep.condition(), Condition::Reconnecting { attempt: 1, .. }),
+            "a stable link does"
+        );
+    }
+}
+
+/// F14: a crash loop that was broken is not begun anew by a trial, however many attempts are left.
+#[test]
+fn f14_a_trial_is_one_attempt() {
+    let backoff = Backoff { min: secs(1), max: secs(30), attempts: 1000 };
+    let mut rig =
+        Rig::new(Policy { backoff, burst: Burst { restarts: 1, within: secs(30) }, ..Policy::CHILD }, 11);
+    rig.lose();
+    rig.wait();
+    rig.lose();
+    assert_eq!(rig.upkeep.condition(), Condition::Suspended { until: None });
+    for _ in 0..3 {
+        rig.now = rig.now + secs(300);
+        assert_eq!(rig.feed(Input::Wanted).len(), 1);
+        rig.lose();
+        assert_eq!(rig.upkeep.condition(), Condition::Suspended { until: None });
+    }
+}
+
 /// What cannot change soon is not tried soon.
 #[test]
 fn a_lasting_cause_suspends_at_once() {
@@ -286,9 +354,13 @@ fn s2_46_closed_by_us_never_reconnects() {
         assert_eq!(rig.went(), went, "{name}");
         assert_eq!((rig.upkeep.condition(), rig.upkeep.deadline()), (Condition::CLOSED, None), "{name}");
         rig.now = at(10_000);
-        for input in
-            [Input::Connect, Input::Tick, Input::Opened { link }, Input::Lost { link, cause: Cause::Stalled }]
-        {
+        for input in [
+            Input::Connect,
+            Input::Wanted,
+            Input::Tick,
+            Input::Opened { link },
+            Input::Lost { link, cause: Cause::Stalled },
+        ] {
             assert!(rig.feed(input).is_empty(), "{name}");
         }
         assert!(rig.told.is_empty(), "{name}");
@@ -416,6 +488,29 @@ proptest! {
         prop_assert!(dials(Policy::CHILD, seed, secs(600), lasts) <= 6);
     }
 
+    /// F14: nor does it when someone calls it five times a second all the while.
+    #[test]
+    fn f14_callers_make_no_storm(seed: u64, lasts_ms in 0u64..5000) {
+        for policy in [Policy::CHILD, Policy::REMOTE] {
+            let mut rig = Rig::new(policy, seed);
+            let mut dies = rig.now;
+            for step in 0..3000 {
+                rig.now = Moment::after(Duration::from_millis(200 * step));
+                let before = rig.dials.len();
+                if rig.upkeep.condition() == Condition::READY && dies <= rig.now {
+                    rig.lose();
+                }
+                rig.feed(Input::Tick);
+                rig.feed(Input::Wanted);
+                if step == 0 || rig.dials.len() > before {
+                    rig.open();
+                    dies = rig.now + Duration::from_millis(lasts_ms);
+                }
+            }
+            prop_assert!((7..=40).contains(&rig.dials.len()), "{} dials", rig.dials.len());
+        }
+    }
+
     /// F20: only differences between monotonic moments count, so another start of time changes nothing.
     #[test]
     fn f20_the_start_of_time_does_not_matter(seed: u64, start in 0u64..10_000_000) {
@@ -438,7 +533,7 @@ proptest! {
     #[test]
     fn s2_35_any_order_of_events_keeps_to_the_table(
         seed: u64,
-        steps in proptest::collection::vec((0u8..14, 0u64..40, any::<bool>()), 1..200),
+        steps in proptest::collection::vec((0u8..15, 0u64..40, any::<bool>()), 1..200),
     ) {
         let mut rig = Rig::new(Policy::REMOTE, seed);
         let mut over = false;
@@ -461,6 +556,7 @@ proptest! {
                 10 => Input::Session { link, state: State::Initializing, cause: None },
                 11 => Input::Session { link, state: State::Ready, cause: None },
                 12 => Input::Session { link, state: State::Disconnected, cause: Some(cause) },
+                13 => Input::Wanted,
                 _ => Input::Tick,
             };
             let dialled = rig.dials.len();

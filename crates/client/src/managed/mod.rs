@@ -128,6 +128,12 @@ impl Managed {
         self.owner.kept.feed(Input::Connect);
     }
 
+    /// Says that someone has use for it. Where it is suspended, one attempt is made, though not more often than after the
+    /// longest wait of its policy; otherwise nothing happens.
+    pub fn want(&self) {
+        self.owner.kept.feed(Input::Wanted);
+    }
+
     /// Keeps the connection by other numbers from now on, without touching the link there is. One that waits for its
     /// next attempt makes it now.
     pub fn adopt(&self, policy: Policy) {

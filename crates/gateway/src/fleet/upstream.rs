@@ -213,9 +213,9 @@ impl Upstream {
                 return Err(Unavailable::Gone);
             }
             if let Some(managed) = managed.borrow_and_update().clone() {
-                if let Condition::Suspended { until: None } = managed.condition() {
-                    // Nobody would try again but for whoever asks.
-                    managed.reconnect();
+                if let Condition::Suspended { .. } = managed.condition() {
+                    // Nobody else may try again. How often that is worth it is not for callers to say.
+                    managed.want();
                 }
                 // Someone uses it, so the connection is the one that was begun last.
                 let number = self.lock().begun;

@@ -214,7 +214,7 @@ fn unreachable(upstream: &Upstream, error: Option<&CallError>) -> Fault {
         (None, None) => "it did not start in time".to_owned(),
     };
     let next = match status.health {
-        Health::Kept(Condition::Suspended { until: None }) => "mend it; the next call starts it again",
+        Health::Kept(Condition::Suspended { until: None }) => "mend it; a later call starts it again",
         _ => "try again in a while; `cardan servers` shows how it stands",
     };
     let message = format!("server `{name}` cannot be reached: {why} (it is {}); {next}", status.health);

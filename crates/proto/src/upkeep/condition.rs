@@ -32,7 +32,7 @@ pub enum Condition {
     },
     /// There is no link, and calls fail at once: too many attempts failed, or too many links in a short time.
     Suspended {
-        /// When to look again; none: when someone asks for it.
+        /// When to look again; none: when someone wants it, which is heard before that moment too.
         until: Option<Moment>,
     },
 }

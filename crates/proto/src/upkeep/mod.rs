@@ -29,6 +29,9 @@ pub struct LinkNumber(pub u64);
 pub enum Input {
     /// Someone wants a new link now, whatever happened before. Also how it all begins.
     Connect,
+    /// Someone has use for a link. A suspended connection makes one attempt for it, a trial, though no more often than
+    /// after the longest wait of its backoff; what failed before counts on.
+    Wanted,
     /// We want no link any more.
     Close {
         /// Why.
@@ -138,6 +141,10 @@ pub struct Upkeep {
     rounds: u32,
     /// When links were made anew, as far as it matters for a burst.
     restarts: VecDeque<Moment>,
+    /// When someone's use last led to a trial.
+    tried: Option<Moment>,
+    /// The last attempt was a trial: unless its link becomes stable, nothing but the suspension follows it.
+    on_trial: bool,
     care: Care,
     /// Why we close, until it is told: the session may be past every state in which it could be.
     untold: Option<Cause>,
@@ -188,6 +195,8 @@ impl Upkeep {
             attempts: 0,
             rounds: 0,
             restarts: VecDeque::new(),
+            tried: None,
+            on_trial: false,
             care: Care::default(),
             untold: None,
             outputs: VecDeque::new(),
@@ -235,6 +244,7 @@ impl Upkeep {
     pub fn handle(&mut self, now: Moment, input: Input) {
         match input {
             Input::Connect => self.connect(now),
+            Input::Wanted => self.wanted(now),
             Input::Close { reason } => self.close(now, reason),
             Input::Session { link, state, cause } if link == self.link => self.session(now, state, cause),
             Input::Opened { link } if link == self.link && self.phase == Phase::Opening => self.opened(now),
@@ -260,6 +270,7 @@ impl Upkeep {
         // Who asks by hand knows something that we do not: what failed before does not count.
         (self.attempts, self.rounds) = (0, 0);
         self.restarts.clear();
+        (self.tried, self.on_trial) = (None, false);
         match self.phase {
             Phase::Idle => self.dial(now),
             Phase::Up { .. } => {
@@ -269,6 +280,17 @@ impl Upkeep {
             }
             Phase::Opening | Phase::Replacing | Phase::Closing | Phase::Over => {}
         }
+    }
+
+    /// F14: callers come as often as they like, so they clear nothing, or each would buy a new round of attempts.
+    fn wanted(&mut self, now: Moment) {
+        let soon = self.tried.is_some_and(|tried| now.since(tried) < self.policy.backoff.max);
+        if soon || !matches!(self.condition, Condition::Suspended { .. }) {
+            return;
+        }
+        (self.tried, self.on_trial) = (Some(now), true);
+        self.restarted(now);
+        self.dial(now);
     }
 
     fn adopt(&mut self, now: Moment, policy: Policy) {
@@ -356,15 +378,16 @@ impl Upkeep {
             Phase::Up { since } => {
                 if now.since(since) >= self.policy.stable_after {
                     (self.attempts, self.rounds) = (0, 0);
+                    self.on_trial = false;
                 }
             }
         }
-        let lasting = is_lasting(&cause);
+        let suspends = std::mem::take(&mut self.on_trial) || is_lasting(&cause);
         self.become_condition(now, Condition::DISCONNECTED, Some(cause.clone()));
         if phase == Phase::Replacing {
             return self.dial(now);
         }
-        let next = if lasting { self.suspended(now) } else { self.reconnecting(now) };
+        let next = if suspends { self.suspended(now) } else { self.reconnecting(now) };
         self.become_condition(now, next, Some(cause));
     }
 
@@ -403,12 +426,16 @@ impl Upkeep {
             Condition::Suspended { .. } => self.rounds += 1,
             _ => return self.care_now(now),
         }
+        self.restarted(now);
+        self.dial(now);
+    }
+
+    fn restarted(&mut self, now: Moment) {
         self.restarts.push_back(now);
         // More than a burst need not be remembered.
         if self.restarts.len() > usize::try_from(self.policy.burst.restarts).unwrap_or(usize::MAX) {
             self.restarts.pop_front();
         }
-        self.dial(now);
     }
 
     fn care_now(&mut self, now: Moment) {

@@ -143,7 +143,7 @@ impl World {
             return;
         }
         // Whoever comes too late changes nothing.
-        for input in [Input::Connect, Input::Tick, Input::Close { reason: "again".into() }] {
+        for input in [Input::Connect, Input::Wanted, Input::Tick, Input::Close { reason: "again".into() }] {
             self.stale(input);
         }
         let over = self.upkeep.condition() == Condition::CLOSED && self.line == Line::Nothing;
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Everything is well with the peer: so it is with the connection soon, by itself or when someone asks.
+    /// Everything is well with the peer: so it is with the connection soon, by itself or when someone wants it.
     fn settle(&mut self) {
         if self.line == (Line::Up { silent: true }) {
             self.feed(Input::Doubted { link: self.link });
@@ -162,7 +162,7 @@ impl World {
             return;
         }
         if self.upkeep.condition() == (Condition::Suspended { until: None }) {
-            self.feed(Input::Connect);
+            self.feed(Input::Wanted);
             self.heal();
         }
         if !self.oracle.is_up() {
@@ -219,6 +219,7 @@ impl World {
             0 | 1 => self.feed(Input::Connect),
             2 | 3 if self.line != Line::Dialling => self.feed(Input::Doubted { link }),
             4 => self.feed(Input::Tick),
+            5 | 6 => self.feed(Input::Wanted),
             drawn => {
                 let link = LinkNumber(link.0.wrapping_sub(1 + drawn % 2));
                 let (cause, trouble) = (Cause::ClosedByPeer, Some(Cause::Stalled));

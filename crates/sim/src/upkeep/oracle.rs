@@ -37,6 +37,7 @@ pub enum Seen {
     Relistened,
     Healed,
     Reset,
+    Tried,
     Storm,
 }
 
@@ -66,6 +67,10 @@ pub struct Oracle {
     restarts: VecDeque<Moment>,
     /// Attempts since a link was last stable or someone asked by hand.
     storm: VecDeque<Moment>,
+    /// When someone's use last led to a dial.
+    tried: Option<Moment>,
+    /// The last dial was for someone's use.
+    on_trial: bool,
     probing: bool,
     /// When the peer was last known to live.
     heard: Moment,
@@ -84,6 +89,8 @@ pub struct Oracle {
     due: bool,
     cause: Option<Cause>,
     by_hand: bool,
+    /// Someone's use is worth a dial.
+    wanted: bool,
     closes: bool,
     /// What happened.
     pub tally: Tally,
@@ -103,6 +110,8 @@ impl Oracle {
             rounds: 0,
             restarts: VecDeque::new(),
             storm: VecDeque::new(),
+            tried: None,
+            on_trial: false,
             probing: false,
             heard: Moment::ZERO,
             deaf: None,
@@ -115,6 +124,7 @@ impl Oracle {
             due: false,
             cause: None,
             by_hand: false,
+            wanted: false,
             tally: Default::default(),
             failure: None,
         }
@@ -167,7 +177,7 @@ impl Oracle {
     /// Something is about to happen; `due`: a deadline has come.
     pub(super) fn input(&mut self, now: Moment, input: &Input, due: bool, silent: bool) {
         self.due = matches!(input, Input::Tick) && due;
-        (self.by_hand, self.closes) = (false, false);
+        (self.by_hand, self.closes, self.wanted) = (false, false, false);
         self.listens(now, input);
         self.cause = None;
         match input {
@@ -176,10 +186,16 @@ impl Oracle {
                 (self.attempts, self.rounds) = (0, 0);
                 self.restarts.clear();
                 self.storm.clear();
+                (self.tried, self.on_trial) = (None, false);
                 if matches!(self.line, Line::Up { .. }) && !self.closed {
                     self.replacing = true;
                     self.saw(Seen::Replaced, 1);
                 }
+            }
+            // It clears nothing.
+            Input::Wanted => {
+                let soon = self.tried.is_some_and(|at| now.since(at) < self.policy.backoff.max);
+                self.wanted = matches!(self.condition, Condition::Suspended { .. }) && !soon;
             }
             Input::Close { reason } => {
                 self.cause = Some(Cause::ClosedByUs(reason.clone()));
@@ -223,6 +239,7 @@ impl Oracle {
                 self.saw(Seen::Reset, u64::from(self.attempts > 0));
                 (self.attempts, self.rounds) = (0, 0);
                 self.storm.clear();
+                self.on_trial = false;
             }
         }
         self.line = Line::Nothing;
@@ -309,6 +326,8 @@ impl Oracle {
         self.saw(Seen::Reconnecting, 1);
         let backoff = self.policy.backoff;
         let before = self.attempts;
+        let on_trial = self.on_trial;
+        self.demand(!on_trial, || "a trial that failed is followed by more".into());
         let counts = attempt == before + 1 && attempt <= backoff.attempts && !self.closed;
         self.demand(counts, || format!("attempt {attempt} after {before}"));
         let most = doubled(backoff.min, backoff.max, before);
@@ -321,14 +340,14 @@ impl Oracle {
         self.demand(recent < burst.restarts as usize, || format!("{recent} new links in a burst"));
     }
 
-    /// Only when attempts are spent, in a crash loop, or for a cause that lasts; quiet attempts are far between.
+    /// Only when attempts are spent, in a crash loop, after a trial, or for a cause that lasts; quiet attempts are far between.
     fn suspends(&mut self, now: Moment, until: Option<Moment>) {
         self.saw(Seen::Suspended, 1);
         let burst = self.policy.burst;
         let recent = self.restarts.iter().filter(|at| now.since(**at) < burst.within).count();
         let spent = self.attempts >= self.policy.backoff.attempts;
         let lasting = self.cause.as_ref().is_some_and(plan::lasts);
-        let fits = spent || recent >= burst.restarts as usize || lasting;
+        let fits = spent || self.on_trial || recent >= burst.restarts as usize || lasting;
         self.demand(fits && !self.closed, || "suspended without need".into());
         let (quiet, rounds) = (self.policy.quiet, self.rounds);
         self.demand(quiet.is_some() == until.is_some(), || "a quiet schedule that there is not".into());
@@ -338,7 +357,7 @@ impl Oracle {
         }
     }
 
-    /// S2-43, S2-46, F14: one at a time, when its time has come or someone asks, and never after a close.
+    /// S2-43, S2-46, F14: one at a time, when its time has come or someone asks or wants it, and never after a close.
     fn dial(&mut self, now: Moment, link: LinkNumber, attempt: u32) {
         self.saw(Seen::Dialled, 1);
         let closed = self.closed;
@@ -346,9 +365,14 @@ impl Oracle {
         let fits = self.line == Line::Nothing && link.0 == self.link.0 + 1 && attempt == self.attempts;
         self.demand(fits, || format!("dials {link:?} as attempt {attempt}"));
         let asked = self.by_hand || std::mem::take(&mut self.replacing);
-        let due = self.due;
+        let due = self.due || self.wanted;
         self.demand(asked || due, || "dials before its time".into());
         (self.line, self.link) = (Line::Dialling, link);
+        self.on_trial = self.wanted;
+        if self.wanted {
+            self.saw(Seen::Tried, 1);
+            self.tried = Some(now);
+        }
         if !asked {
             self.restarts.push_back(now);
             let within = self.policy.burst.within;
@@ -371,6 +395,8 @@ impl Oracle {
         self.demand(upkeep.is_closing() == self.closed, || "is it closed or is it not".into());
         let spins = self.due && deadline.is_some_and(|at| at <= now);
         self.demand(!spins, || format!("wants a tick at once after a tick, {condition}"));
+        let unheard = self.wanted && self.line == Line::Nothing;
+        self.demand(!unheard, || "someone wants it, and nothing is tried".into());
         let wanted = match (self.line, condition) {
             (Line::Nothing, Condition::Reconnecting { until, .. }) => Some(until),
             (Line::Nothing, Condition::Suspended { until }) => until,
