@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cardan_gateway::fleet::{Fleet, Health, Options, Spec, What};
+use cardan_gateway::rules::Pattern;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::policy::Policy;
@@ -31,6 +32,33 @@ async fn starting_is_not_idling() {
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
     let status = fleet.upstream("a").unwrap().status();
     assert_eq!((status.health, status.tools), (Health::Asleep, Some(2)));
+    fleet.close("the test is over").await;
+}
+
+/// A reload wakes whoever is not to be lazy any more, and nobody who was stopped because nobody used it.
+#[tokio::test(start_paused = true)]
+async fn a_reload_wakes_nobody_who_idled() {
+    let farm = Farm::default();
+    let spec = |lazy: bool, deny: &str| {
+        let mut spec = farm.spec("a", EraChoice::Auto);
+        (spec.lazy, spec.idle_stop) = (lazy, Some(Duration::from_secs(60)));
+        spec.rules.tools.deny = vec![Pattern::new(deny)];
+        spec
+    };
+    let fleet = Fleet::start(vec![spec(false, "x")], options());
+    let mut events = fleet.events();
+    let upstream = fleet.upstream("a").unwrap();
+    while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
+    for (lazy, dials) in [(false, 1), (true, 1), (true, 1), (false, 2), (false, 2)] {
+        fleet.reload(vec![spec(lazy, "y")]).await;
+        // Under this clock it has started by then if it ever will, and is not stopped yet.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(
+            (farm.dials(), upstream.status().health == Health::Asleep),
+            (dials, dials == 1),
+            "lazy: {lazy}"
+        );
+    }
     fleet.close("the test is over").await;
 }
 

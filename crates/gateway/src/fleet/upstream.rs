@@ -59,6 +59,8 @@ pub(super) struct Inner {
     pub(super) leases: usize,
     pub(super) last_used: Instant,
     pub(super) wanted: bool,
+    /// Started by its first use rather than at once, as was said last?
+    lazy: bool,
     /// Stopped after so long without use; none: never.
     pub(super) idle_stop: Option<Duration>,
     /// Calls at a time, and places for them; none: as many as come.
@@ -117,6 +119,7 @@ impl Upstream {
             leases: 0,
             last_used: now,
             wanted: !spec.lazy,
+            lazy: spec.lazy,
             idle_stop: spec.idle_stop,
             places: spec.concurrency.map(places),
             policy: spec.making.as_ref().map(|making| making.policy).unwrap_or_default(),
@@ -330,7 +333,9 @@ impl Upstream {
             // Calls that run have their places among the old ones, and finish there.
             inner.places = spec.concurrency.map(places);
         }
-        inner.wanted |= !spec.lazy && spec.making.is_ok();
+        // Whoever was stopped because nobody used it sleeps on.
+        let woken = std::mem::replace(&mut inner.lazy, spec.lazy) && !spec.lazy;
+        inner.wanted |= woken && spec.making.is_ok();
         if let Ok(making) = &spec.making {
             inner.policy = making.policy;
         }
