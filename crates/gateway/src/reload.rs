@@ -13,7 +13,11 @@ use std::time::{Duration, SystemTime};
 
 use cardan_config::digest::Digest;
 use cardan_config::file::read_plain;
+use cardan_config::resolve::Resolved;
+use cardan_config::server::{EnvPolicy, Server};
+use cardan_config::trust::Standing;
 use cardan_config::{Config, Problem, Search};
+use cardan_proto::limits::Limits;
 use cardan_proto::limits::config::FILE_BYTES;
 use cardan_proto::limits::fleet::{READINGS, RECENT, TURNS};
 use tokio::sync::{Notify, mpsc};
@@ -22,6 +26,7 @@ use tokio::time::sleep;
 
 use crate::configured::here;
 use crate::fleet::{Fleet, Reloaded, Spec};
+use crate::reach::way_to;
 
 /// A configuration, and how its files looked last.
 #[derive(Debug)]
@@ -120,12 +125,13 @@ impl Follow {
     }
 }
 
-/// What became of an enabled server when its values were put in.
+/// What became of an enabled server when its values were put in, and a way to it was made of them.
 #[derive(Debug)]
 struct Expanded {
     name: String,
     /// Of its words.
     digest: Digest,
+    standing: Standing,
     problem: Option<Problem>,
     /// The files that values were taken from.
     sources: Vec<PathBuf>,
@@ -138,19 +144,42 @@ impl Expanded {
             let expanded = enabled.map(|server| {
                 let (outcome, sources) = server.resolve_traced(surroundings);
                 let (name, digest) = (server.name.clone(), server.digest());
-                Self { name, digest, problem: outcome.err(), sources }
+                let problem = match outcome {
+                    Ok(resolved) => unreachable(server, &resolved),
+                    Err(problem) => Some(problem),
+                };
+                Self { name, digest, standing: server.origin.standing, problem, sources }
             });
             expanded.collect()
         })
     }
 
-    /// What is wrong with it now, though its words are those with which it worked.
+    /// What is wrong with it now, though the one of its name worked: what runs is not taken down for what cannot run. What
+    /// came with a project and is to be trusted anew holds up nothing: else whoever writes there could.
     fn worse_than(&self, before: &[Self]) -> Option<&Problem> {
         let problem = self.problem.as_ref()?;
-        let worked =
-            |old: &Self| (&old.name, old.digest) == (&self.name, self.digest) && old.problem.is_none();
+        let seen = matches!(self.standing, Standing::Ours | Standing::Trusted);
+        let worked = |old: &Self| {
+            old.name == self.name && (seen || old.digest == self.digest) && old.problem.is_none()
+        };
         before.iter().any(worked).then_some(problem)
     }
+}
+
+/// What is wrong with the way to a server, as far as that is known without trying.
+fn unreachable(server: &Server, resolved: &Resolved) -> Option<Problem> {
+    // Neither variables nor limits make a way a wrong one.
+    let error = way_to(resolved, EnvPolicy::Inherit, &Limits::DEFAULT, None).err()?;
+    let (line, column) = server.origin.place_of("url");
+    Some(Problem {
+        file: server.origin.file.clone(),
+        line,
+        column,
+        server: Some(server.name.clone()),
+        field: None,
+        message: resolved.redactor.redact(&error.to_string()).into_owned(),
+        next: None,
+    })
 }
 
 /// A configuration, and how its files looked at the latest before they were read: what changes in between is seen by the

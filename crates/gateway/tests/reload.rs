@@ -204,6 +204,58 @@ async fn s0_79_files_of_values_are_followed() {
     fleet.close("the test is over").await;
 }
 
+/// S0-79: a value that is of no use takes no server down that runs, whatever else is said of it now; one that is new, or
+/// never worked, hinders nothing.
+#[test]
+fn s0_79_a_bad_value_takes_nothing_down() {
+    let scratch = Scratch::new("bad-values");
+    let path = file(&scratch);
+    fs::write(scratch.path().join("project/none.pem"), "no certificate").unwrap();
+    let good = "[servers.a]\nurl = 'https://127.0.0.1:1/mcp'\n";
+    fs::write(&path, good).unwrap();
+    let mut follow = Follow::read(Search { file: Some(path.clone()), ..search(&scratch) });
+    for (name, line) in [
+        ("variable", "url = 'https://127.0.0.1:1/${CARDAN_TEST_NOWHERE}'"),
+        ("address", "url = 'https://127.0.0.1:99999/mcp'"),
+        ("header", "url = 'https://127.0.0.1:1/mcp'\nheaders = { X = \"a\\nb\" }"),
+        ("socket", "url = 'wss://127.0.0.1:1/mcp'\nheaders = { X = \"a\\nb\" }"),
+        ("certificates", "url = 'https://127.0.0.1:1/mcp'\nca = 'none.pem'"),
+    ] {
+        let new = "[servers.b]\ncommand = 'y'\n";
+        fs::write(&path, format!("{new}[servers.a]\n{line}\n")).unwrap();
+        let Look::Refused(problems) = settled(&mut follow) else { panic!("taken over: {name}") };
+        let told = problems[0].to_string();
+        assert!(
+            problems.len() == 1 && told.contains("cardan.toml:") && told.contains("server `a`"),
+            "{told}"
+        );
+        assert_eq!(names(follow.config()), ["a"], "{name}: the old stays in force");
+        fs::write(&path, format!("{good}[servers.{name}]\n{line}\n")).unwrap();
+        let look = settled(&mut follow);
+        let known = matches!(&look, Look::Taken(config) if names(config) == ["a", name]);
+        // What is wrong without any value is refused wherever it stands.
+        assert!(known, "{name}: {look:?}");
+        fs::write(&path, good).unwrap();
+        assert!(matches!(settled(&mut follow), Look::Taken(_)), "{name}");
+    }
+}
+
+/// T24: what came with a project and is to be trusted anew holds up no other change.
+#[test]
+fn t24_what_nobody_has_seen_holds_up_nothing() {
+    let scratch = Scratch::new("unseen");
+    let path = file(&scratch);
+    fs::write(&path, "[servers.a]\ncommand = 'x'\n").unwrap();
+    let search = search(&scratch);
+    let config = Config::load(&search);
+    Trusted::add(&config.servers, &config, &search).unwrap();
+    let mut follow = Follow::read(search);
+    assert_eq!(follow.config().servers[0].origin.standing, Standing::Trusted);
+    fs::write(&path, "[servers.a]\ncommand = 'y'\n").unwrap();
+    let Look::Taken(config) = settled(&mut follow) else { panic!("not taken over") };
+    assert_eq!(config.servers[0].origin.standing, Standing::Unseen);
+}
+
 /// A server that misses its file from the start is shown as such, hinders nobody, and is started when the file comes.
 #[test]
 fn a_file_of_values_may_come_later() {
