@@ -333,10 +333,32 @@ async fn s0_28_changes_reach_the_catalog_and_the_cache() {
             }
         }
         assert_eq!(tools(&fleet), ["a__echo"]);
+        fleet.close("the test is over").await;
         let kept = CatalogCache::new(scratch.path()).load("61").unwrap();
         assert_eq!(kept.catalog.tools.entries.len(), 1);
-        fleet.close("the test is over").await;
     }
+}
+
+/// S0-80: what a server offers is in force before it is written down, so a disk that is slow or broken holds up nobody.
+#[tokio::test(start_paused = true)]
+async fn s0_80_a_catalog_is_in_force_before_it_is_kept() {
+    let (scratch, farm) = (Scratch::new("broken-disk"), Farm::default());
+    // Nothing can be kept in a folder that is a file.
+    let file = scratch.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let cache = Some(CatalogCache::new(&file));
+    let fleet = Fleet::start(vec![farm.spec("a", EraChoice::Auto)], Options { cache, ..Options::default() });
+    let (mut events, mut changed) = (fleet.events(), false);
+    loop {
+        match events.recv().await.unwrap().what {
+            What::Changed(change) => changed |= change == Change::Tools,
+            What::Unlisted(why) if why.contains("cannot be kept") => break,
+            _ => {}
+        }
+    }
+    assert!(changed, "it was told before");
+    assert_eq!(tools(&fleet), ["a__echo", "a__work"]);
+    fleet.close("the test is over").await;
 }
 
 /// Whoever waits for a server that leaves is told, and a fleet that is dropped leaves nothing running.

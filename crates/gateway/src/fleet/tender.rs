@@ -315,15 +315,17 @@ impl Tender {
         }
         let empty = Catalog::new(settled.revision, None);
         let changes = catalog.changes_since(before.as_deref().unwrap_or(&empty));
-        self.keep(&catalog, told).await;
+        let catalog = Arc::new(catalog);
         {
             let mut inner = self.upstream.lock();
-            (inner.catalog, inner.told, inner.cached) = (Some(Arc::new(catalog)), told, cached);
+            (inner.catalog, inner.told, inner.cached) = (Some(Arc::clone(&catalog)), told, cached);
         }
         self.decide(Progress::Listed);
         for change in changes {
             self.upstream.common.tell(&self.upstream.name, What::Changed(change));
         }
+        // After all that, so that nobody waits for a slow disk.
+        self.keep(&catalog, told).await;
     }
 
     /// Writes a catalog down for the next process.
