@@ -4,11 +4,18 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 use super::style::{Paint, Style};
 use super::table::{self, Fit};
-use super::text::Line;
+use super::text::{Line, paragraphs};
 use crate::output::clean;
 
 /// Longer texts are shown as they are.
 const MAX_BYTES: usize = 1 << 20;
+
+/// What is nested deeper, in quotes, lists, or images, is shown as it is written.
+const MAX_NESTING: usize = 16;
+
+/// A line that may be nested deeper than this leaves the whole text as it is: the parser looks at everything around a line
+/// for each line. Marks in code count too, so it is more than what is laid out.
+const MAX_REACH: usize = 64;
 
 /// Does this text use Markdown so plainly that it must be meant? Two different signs are enough; one is not, for a
 /// hash begins comments too.
@@ -41,13 +48,45 @@ pub(crate) fn lines(text: &str, columns: usize, paint: Paint) -> Vec<Line> {
     if text.len() > MAX_BYTES {
         return text.lines().map(Line::from).collect();
     }
+    if text.lines().any(|line| reach(line) > MAX_REACH) {
+        return paragraphs(Style::Plain, &text, Some(columns), 0);
+    }
     let mut page = Page::new(columns, paint);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    for event in Parser::new_ext(&text, options) {
-        page.event(event);
+    for (event, range) in Parser::new_ext(&text, options).into_offset_iter() {
+        if page.lays_out(&event, text.get(range).unwrap_or_default()) {
+            page.event(event);
+        }
     }
     page.flush();
     page.out
+}
+
+/// How deep in quotes and lists a line can be at most: each of them takes a mark, or two columns where the mark of an item
+/// stands on a line before. A line without marks opens nothing.
+fn reach(line: &str) -> usize {
+    let (mut rest, mut marks, mut spaces) = (line, 0, 0);
+    loop {
+        let inner = rest.trim_start_matches([' ', '\t']);
+        spaces +=
+            rest[..rest.len() - inner.len()].chars().map(|c| if c == '\t' { 4 } else { 1 }).sum::<usize>();
+        let Some(behind) = behind_mark(inner) else { break };
+        (rest, marks) = (behind, marks + 1);
+    }
+    if marks == 0 { 0 } else { marks + spaces / 2 }
+}
+
+/// What follows the mark of a quote or of an item, if the text begins with one.
+fn behind_mark(text: &str) -> Option<&str> {
+    if let Some(quoted) = text.strip_prefix('>') {
+        return Some(quoted);
+    }
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let item = match number.len() == text.len() {
+        true => text.strip_prefix(['-', '*', '+']),
+        false => number.strip_prefix(['.', ')']),
+    }?;
+    (item.is_empty() || item.starts_with([' ', '\t'])).then_some(item)
 }
 
 /// A page that is being filled.
@@ -66,6 +105,8 @@ struct Page {
     links: Vec<(String, String)>,
     table: Vec<Vec<Line>>,
     code: bool,
+    /// How many quotes and items are open that are shown as they are written, the first of them with all that is in it.
+    beyond: usize,
 }
 
 enum Margin {
@@ -81,7 +122,42 @@ impl Page {
     fn new(columns: usize, paint: Paint) -> Self {
         let (line, out, styles, margin) = (Line::default(), Vec::new(), Vec::new(), Vec::new());
         let (lists, links, table) = (Vec::new(), Vec::new(), Vec::new());
-        Self { columns, paint, out, line, styles, margin, lists, links, table, code: false }
+        Self { columns, paint, out, line, styles, margin, lists, links, table, code: false, beyond: 0 }
+    }
+
+    /// Is this to be laid out? What is too deep is not: it is shown as it is written when it begins, and passed over until it ends.
+    fn lays_out(&mut self, event: &Event<'_>, source: &str) -> bool {
+        match event {
+            Event::Start(Tag::BlockQuote(_) | Tag::Item) if self.beyond > 0 || self.is_full() => {
+                if self.beyond == 0 {
+                    self.raw(source);
+                }
+                self.beyond += 1;
+                false
+            }
+            Event::End(TagEnd::BlockQuote(_) | TagEnd::Item) if self.beyond > 0 => {
+                self.beyond -= 1;
+                false
+            }
+            _ => self.beyond == 0,
+        }
+    }
+
+    /// Do margins take all that they may: so many, or half of the columns?
+    fn is_full(&self) -> bool {
+        let widths = self.margin.iter().map(|margin| match margin {
+            Margin::Quote => 2,
+            Margin::Item { mark, .. } => super::text::width(mark),
+        });
+        self.margin.len() >= MAX_NESTING || widths.sum::<usize>() > self.columns / 2
+    }
+
+    fn raw(&mut self, source: &str) {
+        self.flush();
+        for line in source.lines() {
+            self.line.push(Style::Plain, line.trim());
+            self.flush();
+        }
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -213,7 +289,7 @@ impl Page {
 
     fn text(&mut self, text: &str) {
         let style = self.styles.last().copied().unwrap_or_default();
-        for (_, told) in &mut self.links {
+        for (_, told) in self.links.iter_mut().rev().take(MAX_NESTING) {
             told.push_str(text);
         }
         self.line.push(style, text);
@@ -339,6 +415,40 @@ mod tests {
         {
             assert!(!is_markdown(text), "{text}");
         }
+    }
+
+    /// T20: what is nested without end is neither laid out nor looked at more than once, and fits the terminal.
+    #[test]
+    fn t20_what_is_nested_too_deep_is_shown_as_it_is_written() {
+        const MANY: usize = 50_000;
+        let stairs = |mark: &str, to: usize| -> String {
+            (0..to).map(|at| format!("{}{mark}x\n", " ".repeat(at * mark.len()))).collect()
+        };
+        let within = |mark: &str| mark.repeat(MANY) + &"\n".repeat(MANY);
+        for text in [
+            ">".repeat(MAX_BYTES),
+            "> ".repeat(MANY),
+            "- ".repeat(MAX_BYTES / 2),
+            "1. ".repeat(MANY),
+            within("- "),
+            within("> - "),
+            stairs("- ", 200),
+            stairs("999999999. ", 10),
+            format!("{}x\n", ">".repeat(MAX_REACH)).repeat(MANY / MAX_REACH),
+            format!("{}x", "- ".repeat(40)) + &"\n".repeat(MANY),
+            "![".repeat(5000) + "x" + &"](y)".repeat(5000),
+        ] {
+            let shown = lines(&text, 80, Paint::Plain);
+            let head: String = text.chars().take(20).collect();
+            assert!(shown.iter().all(|line| line.width() <= 80), "{head:?} is too wide");
+            assert_eq!(
+                text.contains('x'),
+                shown.iter().any(|line| line.painted(Paint::Plain).contains('x')),
+                "{head:?}"
+            );
+        }
+        let deep = paint(&lines(&format!("a\n\n{} b\n\nc", ">".repeat(20)), 80, Paint::Plain), Paint::Plain);
+        assert_eq!(deep, format!("a\n\n{}>>>> b\n\nc\n", "│ ".repeat(MAX_NESTING)));
     }
 
     /// Whatever is written, it is shown: nothing panics, nothing is obeyed.

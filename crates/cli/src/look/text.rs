@@ -212,7 +212,7 @@ impl Wrap {
         let (space, long) = (gap.width(), word.width());
         if self.begun && self.used + space + long > self.columns {
             self.turn();
-        } else {
+        } else if self.used + space < self.columns {
             self.used += space;
             self.line.append(gap);
         }
