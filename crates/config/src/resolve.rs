@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::VALUE_FILE_BYTES;
-use cardan_proto::secret::{Redactor, Secret, is_secret_name};
+use cardan_proto::secret::{Redactor, Secret, is_secret_variable};
 
 use crate::dotenv;
 use crate::file::read_plain;
@@ -282,12 +282,12 @@ impl Work<'_> {
         Ok(Endpoint { url, headers, helper, ca })
     }
 
-    /// A value, remembered as secret where its name says so, or it looks like one.
+    /// The value of a variable, remembered as secret where its name says so, or it looks like one.
     fn guarded(&mut self, name: &str, value: String) -> Secret {
         let value = Secret::new(value);
         // A variable that is called a key holds one, unlike much else that is called so.
         let key = name.to_ascii_lowercase().ends_with("key");
-        if key || is_secret_name(name) || looks_secret(value.expose()) {
+        if key || is_secret_variable(name) || looks_secret(value.expose()) {
             self.secrets.push(value.clone());
         }
         value

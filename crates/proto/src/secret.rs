@@ -18,7 +18,7 @@ use crate::limits::secret::{LEARNED, MIN_BYTES, WORD_BYTES};
 
 mod names;
 
-pub use names::is_secret_name;
+pub use names::{is_secret_name, is_secret_variable};
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[redacted]";

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use cardan_proto::limits::Limits;
-use cardan_proto::secret::{Redactor, Secret, is_secret_name};
+use cardan_proto::secret::{Redactor, Secret, is_secret_name, is_secret_variable};
 use tokio::process::Command;
 
 use crate::child::ChildLink;
@@ -189,7 +189,7 @@ impl Spawn {
     pub fn redactor(&self) -> Redactor {
         let variables = self.environment().into_iter().filter_map(|(name, value)| {
             let value = value.into_string().ok()?;
-            is_secret_name(name.to_str()?).then(|| Secret::new(value))
+            is_secret_variable(name.to_str()?).then(|| Secret::new(value))
         });
         let args = self.args.iter().filter_map(|arg| arg.to_str());
         let named = args.flat_map(Secret::found_in);

@@ -169,6 +169,18 @@ async fn s1_8_additions_are_merged_and_none_removes() {
     assert_eq!((seen.get("USER"), seen.get("TERM")), (None, Some(&json!("dumb"))));
 }
 
+/// S1-C5: the directory of the shell that started us stands in every path that a server tells, and is no secret.
+#[test]
+fn s1_c5_where_a_shell_is_is_not_hidden() {
+    let spawn = python("")
+        .env("PWD", "/home/ada/project")
+        .env("OLDPWD", "/home/ada/before")
+        .env("DB_PWD", "tiger-lily");
+    let told = "no file /home/ada/project/x, nor /home/ada/before/x, for tiger-lily";
+    let clean = "no file /home/ada/project/x, nor /home/ada/before/x, for [redacted]";
+    assert_eq!(spawn.redactor().redact(told), clean);
+}
+
 /// T26: the child holds its three pipes and nothing that we opened, nor what its siblings have.
 #[tokio::test]
 async fn t26_the_child_has_three_descriptors() {

@@ -23,6 +23,13 @@ pub fn is_secret_name(name: &str) -> bool {
     }
 }
 
+/// Is it the name of a variable with a secret? `PWD` and `OLDPWD` are where a shell is and was, and every shell sets them:
+/// elsewhere the same word is a password.
+#[must_use]
+pub fn is_secret_variable(name: &str) -> bool {
+    !matches!(name, "PWD" | "OLDPWD") && is_secret_name(name)
+}
+
 /// The words of a name, however they are joined.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -200,6 +207,23 @@ mod tests {
         ] {
             assert!(!is_secret_name(name), "{name}");
         }
+    }
+
+    /// S1-C5: where a shell is, is no secret; a password is one wherever it stands.
+    #[test]
+    fn the_directory_of_a_shell_is_no_secret() {
+        for (name, secret) in [
+            ("PWD", false),
+            ("OLDPWD", false),
+            ("pwd", true),
+            ("DB_PWD", true),
+            ("API_KEY", true),
+            ("HOME", false),
+        ] {
+            assert_eq!(is_secret_variable(name), secret, "{name}");
+        }
+        assert!(is_secret_name("PWD"), "of a header or a key");
+        assert_eq!(Redactor::default().redact("UID=sa;PWD=abc"), "UID=sa;PWD=[redacted]");
     }
 
     /// S1-C5: by name: headers, members, variables, options, query parameters, addresses.
