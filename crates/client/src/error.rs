@@ -8,7 +8,7 @@ use std::time::Duration;
 use cardan_proto::era::Revision;
 use cardan_proto::finding::{Finding, Rule};
 use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::model::Flaw;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Outcome, Refusal, Stage};
 use cardan_runtime::witness::Report;
@@ -91,7 +91,7 @@ impl CallError {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {
-            Self::Fault(_) => "check the name and the arguments against the server's lists",
+            Self::Fault(fault) => next_of_fault(fault),
             Self::TimedOut { deadline: Deadline::Idle, .. } => {
                 "allow more time, or ask the server for progress"
             }
@@ -114,6 +114,16 @@ impl CallError {
             Self::Refused(Refusal::NotInRevision(_)) => "the settled revision has no such method",
             Self::Refused(_) => "wait for calls in flight, then call again",
         }
+    }
+}
+
+/// Only some codes say that the call was wrong; with others the server has the reason.
+fn next_of_fault(fault: &Fault) -> &'static str {
+    match fault.code {
+        code::METHOD_NOT_FOUND | code::INVALID_PARAMS | code::RESOURCE_NOT_FOUND => {
+            "check the name and the arguments against the server's lists"
+        }
+        _ => "see what the server says on stderr or in its log",
     }
 }
 
@@ -248,6 +258,23 @@ pub struct Settled {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CLI-49: what to do follows the code: who called is told to look at the call only where that can help.
+    #[test]
+    fn cli_49_the_advice_after_an_error_follows_its_code() {
+        for (code, named) in [
+            (code::METHOD_NOT_FOUND, "arguments"),
+            (code::INVALID_PARAMS, "arguments"),
+            (code::RESOURCE_NOT_FOUND, "name"),
+            (code::INTERNAL, "log"),
+            (code::INVALID_REQUEST, "log"),
+            (-32_050, "log"),
+            (7, "log"),
+        ] {
+            let next = CallError::Fault(Fault::new(code, "no")).next_step();
+            assert!(next.contains(named), "{code}: {next}");
+        }
+    }
 
     /// S0-57: a timeout says stage, elapsed time and bytes seen, besides what becomes of the call.
     #[test]
