@@ -11,7 +11,7 @@ use cardan_proto::model::form::Form;
 use cardan_proto::model::roots::Root;
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
 use cardan_proto::model::uri_template::UriTemplate;
-use cardan_proto::session::event::Event;
+use cardan_proto::session::event::{Delivery, Event};
 
 use crate::args::Options;
 use crate::cmd::config::variable;
@@ -135,7 +135,8 @@ impl Person {
             let answer = self.answer(&ElicitParams::Url(ask.clone())).await;
             if answer != ElicitResult::accepted() {
                 let declined = || Failure::new(Exit::InputRequired, format!("{} was not visited", ask.url));
-                return Some(Err(self.failure().unwrap_or_else(declined)));
+                // The call was answered: that is how we know of the address.
+                return Some(Err(self.failure().unwrap_or_else(declined).delivered(Delivery::Sent)));
             }
         }
         self.visits.ended(&asks, self.console.as_ref()).await;

@@ -12,7 +12,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{CallOptions, LogLevel, Wanted};
+use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Wanted};
 use cardan_transport::child::ChildLink;
 use cardan_transport::error::SpawnError;
 use cardan_transport::socket;
@@ -139,16 +139,36 @@ impl Connection {
     }
 
     async fn repeated(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
+        let begun = Instant::now();
         for _ in 0..MAX_VISITS {
             match self.attempt(method.clone(), params.clone()).await {
                 Err(CallError::Fault(fault)) if fault.code == code::URL_ELICITATION_REQUIRED => {
-                    let visited = self.unless_left(self.person.visit_first(&fault)).await?;
+                    let visited = self.unless_late(begun, self.person.visit_first(&fault)).await?;
                     visited.unwrap_or_else(|| Err(self.explained(CallError::Fault(fault))))?;
                 }
                 outcome => return outcome.map_err(|error| self.explained(error)),
             }
         }
         self.attempt(method, params).await.map_err(|error| self.explained(error))
+    }
+
+    /// Waits for visits that a call needs, no longer than for the call, and not for a server that is gone.
+    async fn unless_late<T>(&self, begun: Instant, visits: impl Future<Output = T>) -> Result<T, Failure> {
+        let late = async {
+            let Some(deadline) = self.deadline else { return std::future::pending().await };
+            tokio::time::sleep(deadline.saturating_sub(begun.elapsed())).await;
+            let secs = deadline.as_secs_f64();
+            let message = format!("the visit that the server wants first had not ended after {secs:.1} s");
+            Failure::new(Exit::Timeout, message).next("visit it, and allow more time with --timeout")
+        };
+        tokio::select! {
+            visited = self.unless_left(visits) => visited,
+            failure = late => Err(self.watch.explained(failure.delivered(Delivery::Sent))),
+            cause = self.client.until_ended() => {
+                let report = self.client.report();
+                Err(self.explained(CallError::Lost { cause, delivery: Delivery::Sent, report }))
+            }
+        }
     }
 
     async fn attempt(&self, method: Method, params: Option<Bytes>) -> Result<Raw, CallError> {
@@ -226,7 +246,10 @@ impl Connection {
         // A call is also given up for want of an answer; only a person interrupts.
         let outcome = match interrupts.any() {
             true => outcome,
-            false => person.failure().map_or(outcome, Err),
+            false => match person.failure() {
+                Some(failure) => Err(failure.unanswered(&outcome)),
+                None => outcome,
+            },
         };
         let hurry = outcome.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted);
         let closing = client.close("done");

@@ -66,6 +66,12 @@ impl Failure {
         failure
     }
 
+    /// A person was asked for input and did not give it. Whether the server had the call is known from what came of it.
+    pub(crate) fn unanswered(self, outcome: &Result<(), Self>) -> Self {
+        let delivery = outcome.as_ref().map_or_else(Self::delivery, |()| Delivery::Sent);
+        self.delivered(delivery)
+    }
+
     /// With what is known of where it failed.
     fn at(mut self, class: Class, stage: Option<Step>) -> Self {
         (self.class, self.circumstances.stage) = (class, stage);
@@ -248,7 +254,8 @@ impl Failure {
         self
     }
 
-    fn delivered(mut self, delivery: Delivery) -> Self {
+    /// With whether the server had the call.
+    pub(crate) fn delivered(mut self, delivery: Delivery) -> Self {
         self.circumstances.delivery = Some(delivery);
         self
     }

@@ -120,8 +120,12 @@ fn tool_error_and_not_found_are_5() {
 /// CLI-49, S0-61, S2-15: code, message and data of the server's error survive.
 #[test]
 fn a_json_rpc_error_is_10_with_code_and_data() {
-    demo(&["call", "panic"]).exits(10).tells(&["the handler panicked", "code: -32603"]);
-    demo(&["call", "nope", "--no-check"]).exits(10).tells(&["code: -32602", "nope"]);
+    demo(&["call", "panic"]).exits(10).tells(&[
+        "the handler panicked",
+        "code: -32603",
+        "stderr or in its log",
+    ]);
+    demo(&["call", "nope", "--no-check"]).exits(10).tells(&["code: -32602", "nope", "check the name"]);
     if has_python() {
         let scratch = Scratch::new("fault");
         let log = scratch.file("log");
@@ -151,7 +155,7 @@ fn a_protocol_violation_is_11() {
         "finding: frame",
         "next: ",
     ]);
-    odd("shape", &log, &[]).exits(11).tells(&["shape of its method"]);
+    odd("shape", &log, &[]).exits(11).tells(&["shape of its method", "delivery: the server had it"]);
 }
 
 /// CLI-13: a timeout is told to the server too.
@@ -218,6 +222,46 @@ fn input_that_nobody_can_give_is_14() {
             .exits(14)
             .tells(&["sampling", "--sampling-command"]);
         demo(&["call", "roots", "--era", era]).exits(14).tells(&["--root"]);
+    }
+}
+
+/// CLI-48: what the server has answered was sent, whatever is wrong with the answer or missing for it.
+#[test]
+fn cli_48_what_was_answered_is_told_as_sent() {
+    for era in ["legacy", "modern"] {
+        for words in
+            [&["ask", "question=who?"], &["visit", "url=https://example.com/x"], &["sample", "prompt=x"]]
+        {
+            let ran = demo(&[&["call"], &words[..], &["--json", "--era", era]].concat()).exits(14);
+            assert_eq!(error(&ran)["delivery"], "sent", "{words:?}: {ran:?}");
+        }
+    }
+    if has_python() {
+        let scratch = Scratch::new("answered");
+        let log = scratch.file("log");
+        for (manner, exit) in [("shape", 11), ("visit", 14)] {
+            let error = error(&odd(manner, &log, &["--json"]).exits(exit));
+            assert_eq!(error["delivery"], "sent", "{manner}: {error}");
+        }
+    }
+}
+
+/// ELI-17, CLI-13: nobody waits for a visit longer than for the call that needs it, nor for a server that is gone.
+#[test]
+fn eli_17_the_wait_for_a_visit_ends() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("visit");
+    let log = scratch.file("log");
+    for (manner, exit, told) in
+        [("visit", 12, "had not ended after 3.0 s"), ("visit and leave", 13, "exit status: 7")]
+    {
+        let ran = odd(manner, &log, &["--accept-urls", "--timeout", "3", "--json"]).exits(exit);
+        let last = ran.stderr.lines().last().unwrap_or_default();
+        let error = serde_json::from_str::<Value>(last).expect("JSON comes last")["error"].clone();
+        assert_eq!(error["delivery"], "sent", "{manner}: {error}");
+        assert!(error.to_string().contains(told), "{manner}: {error}");
     }
 }
 

@@ -18,6 +18,12 @@ def call(number):
     elif manner == "fault":
         error = {"code": -32050, "message": "no \x1b[31mluck", "data": {"tries": 3}}
         send({"id": number, "error": error})
+    elif manner in ("visit", "visit and leave"):
+        visit = {"mode": "url", "message": "Log in", "url": "https://example.com/login", "elicitationId": "v1"}
+        error = {"code": -32042, "message": "visit first", "data": {"elicitations": [visit]}}
+        send({"id": number, "error": error})
+        if manner == "visit and leave":
+            sys.exit(7)
     elif manner == "die":
         print("about to die", file=sys.stderr, flush=True)
         sys.exit(7)

@@ -80,6 +80,14 @@ impl Client {
         self.news.borrow().ended.as_ref().map(|(_, cause)| cause.clone())
     }
 
+    /// Waits until the session has ended, and tells why. The link may still be on its way out.
+    pub async fn until_ended(&self) -> Cause {
+        let mut news = self.news.clone();
+        let ended = news.wait_for(|news| news.ended.is_some()).await;
+        // Whoever tells the news tells the end, unless it panics.
+        ended.ok().and_then(|news| news.ended.clone()).map_or(Cause::Panicked, |(_, cause)| cause)
+    }
+
     /// The handle below, for methods that have no name here.
     #[must_use]
     pub fn peer(&self) -> &Peer {

@@ -28,11 +28,11 @@ pub(crate) mod serve;
 pub(crate) mod servers;
 
 use bytes::Bytes;
+use cardan_client::CallError;
 use cardan_proto::model::Raw;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// Params of a call.
@@ -44,7 +44,7 @@ fn encode(params: &impl Serialize) -> Result<Bytes, Failure> {
 /// A result, where it has the shape of its method.
 fn decode<T: DeserializeOwned>(raw: &Raw) -> Result<T, Failure> {
     raw.read().map_err(|error| {
-        Failure::new(Exit::Violation, format!("the result does not have the shape of its method: {error}"))
+        Failure::from(CallError::Shape(error.to_string()))
             .next("see it as it is with --json, and report it to the server's author")
     })
 }
