@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -35,7 +35,7 @@ fn f32_a_full_disk_stops_no_call_and_truncates_nothing() {
     assert_eq!(modern(&gateway, "alpha__add", &add).answer().status, 200);
     gateway.signal("TERM");
     assert_eq!(gateway.ends(), Some(0));
-    let (kept, audit) = (Path::new(&world.0.file("home")).join(".cache"), world.0.file("audit.jsonl"));
+    let (kept, audit) = (PathBuf::from(world.0.file("home")), world.0.file("audit.jsonl"));
     let before = (files(&kept), fs::read_to_string(&audit).unwrap());
     assert!(before.0.len() >= 2 && before.1.contains("tools/call"), "{before:?}");
 
