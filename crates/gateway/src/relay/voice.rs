@@ -12,6 +12,7 @@ use cardan_proto::session::event::{Answers, Ask, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Handler;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::line::{Hears, nobody};
 use super::names::Names;
@@ -114,15 +115,32 @@ struct Inner {
     minted: u64,
     /// To be asked with the next round.
     waiting: Vec<(Box<str>, Ask, Reply)>,
+    /// When the first of them came.
+    since: Instant,
     /// Asked; the answers come with the retry.
     asked: HashMap<Box<str>, (Ask, Reply)>,
 }
 
+impl Inner {
+    /// These are to be asked, too.
+    fn wait(&mut self, asks: impl IntoIterator<Item = (Box<str>, Ask, Reply)>) {
+        if self.waiting.is_empty() {
+            self.since = Instant::now();
+        }
+        self.waiting.extend(asks);
+    }
+}
+
 type Reply = oneshot::Sender<Result<Bytes, Fault>>;
+
+/// What a legacy server asks at once comes one by one, over HTTP perhaps in several reads. A modern client is to be asked in one
+/// round, so the first waits so long for the others. Nobody who is asked notices.
+const GATHERING: Duration = Duration::from_millis(20);
 
 impl Asking {
     pub(super) fn new(cx: CallCx, patience: Duration) -> Arc<Self> {
-        let inner = Inner { cx, minted: 0, waiting: Vec::new(), asked: HashMap::new() };
+        let (waiting, asked) = (Vec::new(), HashMap::new());
+        let inner = Inner { cx, minted: 0, waiting, since: Instant::now(), asked };
         Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), patience })
     }
 
@@ -132,7 +150,7 @@ impl Asking {
             let mut inner = lock(&self.inner);
             inner.minted += 1;
             let name = format!("ask-{}", inner.minted).into();
-            inner.waiting.push((name, ask, reply));
+            inner.wait([(name, ask, reply)]);
         }
         self.news.notify_one();
         let patience = self.patience;
@@ -148,11 +166,16 @@ impl Asking {
     /// Waits until there is something to ask, and takes it: from now on it counts as asked.
     pub(super) async fn next(&self) -> Vec<(Box<str>, Ask)> {
         loop {
-            {
+            let gathered = {
                 let mut inner = lock(&self.inner);
                 // What the server does not want to know any more is not asked.
                 inner.waiting.retain(|(.., reply)| !reply.is_closed());
-                if !inner.waiting.is_empty() {
+                let gathered = inner.since + GATHERING;
+                if inner.waiting.is_empty() {
+                    None
+                } else if Instant::now() < gathered {
+                    Some(gathered)
+                } else {
                     let entries = inner.waiting.iter().map(|(name, ask, _)| (name.clone(), ask.clone()));
                     let entries: Vec<_> = entries.collect();
                     for (name, ask, reply) in std::mem::take(&mut inner.waiting) {
@@ -160,8 +183,11 @@ impl Asking {
                     }
                     return entries;
                 }
+            };
+            match gathered {
+                Some(gathered) => tokio::time::sleep_until(gathered).await,
+                None => self.news.notified().await,
             }
-            self.news.notified().await;
         }
     }
 
@@ -176,7 +202,7 @@ impl Asking {
             }
         }
         let open: Vec<_> = inner.asked.drain().map(|(name, (ask, reply))| (name, ask, reply)).collect();
-        inner.waiting.extend(open);
+        inner.wait(open);
         self.news.notify_one();
     }
 }
