@@ -266,7 +266,8 @@ async fn int_7_what_is_private_is_not_kept_for_whoever_comes_next() {
         let fleet = Fleet::start(vec![spec], options);
         fleet.started(Duration::from_secs(60)).await;
         assert_eq!(fleet.upstream("a").unwrap().status().tools, Some(1));
-        assert_eq!(cache.load("aa").is_some(), kept, "{scope:?} {credentials:?}");
+        // It is written down after it is in force.
         fleet.close("the test goes on").await;
+        assert_eq!(cache.load("aa").is_some(), kept, "{scope:?} {credentials:?}");
     }
 }

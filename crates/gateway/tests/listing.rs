@@ -148,7 +148,13 @@ async fn s0_80_a_failed_listing_is_no_empty_list() {
     while !matches!(events.recv().await.unwrap().what, What::Unlisted(_)) {}
     script.set("tools/list", Some(tools(&["one"])));
     offers(&first, Kind::Tools, &["one"]).await;
-    let kept = CatalogCache::new(scratch.path()).load("aa").unwrap();
+    // It is written down after it is in force.
+    let kept = loop {
+        match CatalogCache::new(scratch.path()).load("aa") {
+            Some(kept) => break kept,
+            None => tokio::task::yield_now().await,
+        }
+    };
     assert!(kept.told.age(Kind::Tools).is_some());
     assert_eq!(kept.told.age(Kind::Prompts), None, "it never came");
     script.set("prompts/list", Some(prompts(&["p"])));
