@@ -128,7 +128,10 @@ async fn faults_are_those_of_their_server() {
         let away = soon("the dead", client.call_tool("dead__any", &json!({})).unwrap()).await.unwrap_err();
         let CallError::Fault(fault) = away else { panic!("{era:?}: {away}") };
         assert!(fault.message.contains("server `dead` cannot be reached"), "{}", fault.message);
-        assert!(fault.message.contains("nobody there") && fault.message.contains("cardan servers"));
+        assert!(fault.message.contains("nobody there"), "{}", fault.message);
+        // It may have been given up in the meantime.
+        let advice = ["cardan servers", "a later call starts it again"];
+        assert!(advice.iter().any(|advice| fault.message.contains(advice)), "{}", fault.message);
         let data: serde_json::Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
         assert_eq!((&data["server"], &data["mayHaveExecuted"]), (&json!("dead"), &json!(false)));
         front.end("done").await;
