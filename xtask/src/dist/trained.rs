@@ -106,7 +106,7 @@ impl Merge {
     fn find(root: &Path, compiler: &Compiler) -> Option<Self> {
         let Compiler { host, llvm, sysroot } = compiler;
         let unpacked = root.join("target/trained/llvm");
-        let libraries = unpacked.join("usr/lib/x86_64-linux-gnu");
+        let libraries = unpacked.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
         let inside = format!("usr/lib/llvm-{llvm}/bin/llvm-profdata");
         let places = [
             sysroot.join("lib/rustlib").join(host).join("bin/llvm-profdata"),
