@@ -5,7 +5,8 @@
 // Sampling, roots and logging are deprecated in the modern era; the tools use them on purpose.
 #![allow(deprecated)]
 
-use std::sync::LazyLock;
+use std::collections::VecDeque;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use rmcp::model::*;
@@ -20,6 +21,10 @@ use tokio::sync::broadcast;
 
 /// What changed, for whoever listens.
 static CHANGES: LazyLock<broadcast::Sender<String>> = LazyLock::new(|| broadcast::channel(64).0);
+
+/// Listens that are accepted and have not begun. The SDK says yes to a client before it calls `listen`, and what changes in
+/// between must reach the client too.
+static ACCEPTED: Mutex<VecDeque<broadcast::Receiver<String>>> = Mutex::new(VecDeque::new());
 
 #[derive(Clone)]
 struct Peer;
@@ -275,11 +280,13 @@ impl ServerHandler for Peer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        ACCEPTED.lock().expect("nobody panics with it").push_back(CHANGES.subscribe());
         Some(requested.supported_by(&self.get_info().capabilities))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = CHANGES.subscribe();
+        let accepted = ACCEPTED.lock().expect("nobody panics with it").pop_front();
+        let mut changes = accepted.unwrap_or_else(|| CHANGES.subscribe());
         loop {
             let what = tokio::select! {
                 () = context.cancelled() => return Ok(()),
