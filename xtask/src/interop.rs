@@ -98,7 +98,7 @@ fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
     for (package, binary) in [("cardan-cli", "cardan"), ("cardan-conformance", "interop-client")] {
         succeed(cargo(root).args(["build", "--quiet", "-p", package, "--bin", binary]))?;
     }
-    let (start, run) = (Instant::now(), Run::new(root, clients, wanted.resumed)?);
+    let (start, run) = (Instant::now(), Run::new(root, clients, wanted)?);
     say(&format!("interop: {} clients and {} servers", run.clients.len(), servers.len()));
     let queue = Mutex::new(servers.clone().into_iter());
     thread::scope(|scope| {
@@ -155,8 +155,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(root: &'a Path, clients: Vec<Side>, resumed: bool) -> Result<Self> {
-        let path: PathBuf = root.join("target/interop.jsonl");
+    fn new(root: &'a Path, clients: Vec<Side>, wanted: &Wanted) -> Result<Self> {
+        // A part that is tried again takes nothing from what is known of the whole.
+        let name = if wanted.everything() { "target/interop.jsonl" } else { "target/interop-part.jsonl" };
+        let (path, resumed): (PathBuf, bool) = (root.join(name), wanted.resumed);
         let cells = if resumed {
             table::recorded(&fs::read_to_string(&path).unwrap_or_default())
         } else {
