@@ -13,8 +13,6 @@ use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Wanted};
-use cardan_transport::child::ChildLink;
-use cardan_transport::error::SpawnError;
 use cardan_transport::socket;
 use cardan_transport::spawn::{EnvPolicy, Spawn};
 use cardan_ws::{Dial, dial};
@@ -238,7 +236,7 @@ impl Connection {
 
     /// Ends the session. Input that nobody gave is the reason for whatever came of it.
     pub(crate) async fn finish(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        let Self { client, person, interrupts, rehearsal, .. } = self;
+        let Self { client, warm, watch, person, interrupts, rehearsal, .. } = self;
         let outcome = match rehearsal {
             Some(_) => outcome,
             None => outcome.map_err(Failure::behind_answer),
@@ -252,6 +250,7 @@ impl Connection {
             },
         };
         let hurry = outcome.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted);
+        let peer = client.peer().clone();
         let closing = client.close("done");
         if hurry {
             tokio::select! {
@@ -264,7 +263,13 @@ impl Connection {
             _ = closing => {}
             () = interrupts.first() => {}
         }
-        outcome
+        let Err(failure) = outcome else { return Ok(()) };
+        // All that it said is here once its process has ended.
+        let stderr = match warm {
+            Some(warm) => warm.last_words().await,
+            None => peer.report().stderr,
+        };
+        Err(watch.explained(failure.last_words(&stderr)))
     }
 
     fn explained(&self, error: CallError) -> Failure {
@@ -388,7 +393,7 @@ async fn reach(
             if watch.loudness() == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {line}")));
             }
-            let dial = async || start(&spawn, watch, limits);
+            let dial = async || spawn.spawn(limits);
             connector.connect(dial).await.map_err(Failure::of_connecting)
         }
         Door::Unix(path) => {
@@ -410,10 +415,4 @@ async fn reach(
         }
     };
     Ok((client?, None))
-}
-
-fn start(spawn: &Spawn, watch: &Watch, limits: &Limits) -> Result<ChildLink, SpawnError> {
-    let link = spawn.spawn(limits)?;
-    watch.attach(link.stderr());
-    Ok(link)
 }

@@ -99,6 +99,25 @@ impl Exit {
 }
 
 impl Exit {
+    /// What to try where nothing better is known; nothing: who ends a command knows why.
+    pub(crate) const fn next_step(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Done | Self::Interrupted => return None,
+            Self::Usage => "see --help for how it is written",
+            Self::Auth => "give a token with --bearer-env, or what the server wants with --header",
+            Self::Unreachable => "see whether the server runs, and whether its address is right",
+            Self::ToolFailed => "correct the arguments, or see the server's log",
+            Self::NotFound => "see what there is with `cardan list`",
+            Self::NotAllUp => "see how one is configured with `cardan config explain NAME`",
+            Self::Unwritten => "make room, or write elsewhere; what was called has been done",
+            Self::Fault => "see what the server says, here and in its log",
+            Self::Violation => "report it to the server's author, or try --lenient",
+            Self::Timeout => "allow more time with --timeout",
+            Self::Exited => "see what it says on stderr, or start the command by hand",
+            Self::InputRequired => "answer with --answer, or at a terminal",
+        })
+    }
+
     /// How a command ends for want of a link.
     pub(crate) fn of_hurdle(hurdle: Hurdle) -> Self {
         match hurdle {

@@ -123,25 +123,35 @@ impl Failure {
         self.circumstances.fault.as_ref()
     }
 
-    /// With what was seen on the way, where it may explain the failure. No stderr at all: it was shown as it came.
-    pub(crate) fn seen(mut self, findings: Vec<Finding>, stderr: Option<String>) -> Self {
-        let known = &mut self.circumstances;
-        let stderr = match stderr {
-            // The failure may bring more than was seen.
-            Some(stderr) if stderr.is_empty() => std::mem::take(&mut known.stderr),
-            stderr => stderr.unwrap_or_default(),
-        };
-        match self.exit {
-            Exit::Done | Exit::Usage | Exit::Auth | Exit::ToolFailed | Exit::NotFound => {}
-            Exit::InputRequired | Exit::Interrupted | Exit::NotAllUp | Exit::Unwritten => {}
-            Exit::Fault | Exit::Exited => known.stderr = stderr,
-            Exit::Unreachable | Exit::Violation | Exit::Timeout => {
-                known.stderr = stderr;
-                if known.findings.is_empty() {
-                    known.findings = findings;
-                }
-            }
+    /// With what was seen on the way, where it may explain the failure.
+    pub(crate) fn seen(mut self, findings: Vec<Finding>) -> Self {
+        let explains = matches!(self.exit, Exit::Unreachable | Exit::Violation | Exit::Timeout);
+        if explains && self.circumstances.findings.is_empty() {
+            self.circumstances.findings = findings;
         }
+        self
+    }
+
+    /// With what the server said last on stderr, where it had a part in the failure.
+    pub(crate) fn last_words(mut self, stderr: &str) -> Self {
+        let (known, exit) = (&mut self.circumstances, self.exit);
+        let took_part = match exit {
+            Exit::ToolFailed | Exit::Fault | Exit::Violation | Exit::Timeout | Exit::Exited => true,
+            Exit::Unreachable => true,
+            Exit::NotFound => known.fault.is_some(),
+            Exit::Done | Exit::Usage | Exit::Auth | Exit::NotAllUp | Exit::Unwritten => false,
+            Exit::InputRequired | Exit::Interrupted => false,
+        };
+        // The failure may bring them itself.
+        if took_part && known.stderr.is_empty() {
+            stderr.clone_into(&mut known.stderr);
+        }
+        self
+    }
+
+    /// Without the server's stderr: it was shown as it came.
+    pub(crate) fn wordless(mut self) -> Self {
+        self.circumstances.stderr.clear();
         self
     }
 
@@ -233,7 +243,8 @@ impl Failure {
                 };
                 Self::new(exit, message).next(next)
             }
-            Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault),
+            Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault)
+                .next("give the server what it wants in its arguments or variables, or see its log"),
             _ => Self::new(Exit::Unreachable, message).next("connect again"),
         }
     }
@@ -309,10 +320,14 @@ impl Failure {
         if !known.stderr.is_empty() {
             error["stderr"] = json!(self.stderr_tail());
         }
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_step() {
             error["next"] = json!(next);
         }
         json!({ "error": error })
+    }
+
+    fn next_step(&self) -> Option<&str> {
+        self.next.as_deref().or_else(|| self.exit.next_step())
     }
 
     fn delivery(&self) -> Delivery {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardan_client::{Client, Connector};
+use cardan_client::{Client, ConnectError, Connector};
 use cardan_config::resolve::Resolved;
 use cardan_config::{Config, Problem, Search, Server, Settings};
 use cardan_gateway::configured::{bounded, here, identity, isolation, making, silence};
@@ -12,7 +12,6 @@ use cardan_gateway::relay;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::Cause;
 use cardan_transport::stderr::OnLine;
 
 use crate::args::Options;
@@ -115,10 +114,10 @@ impl Named {
         }
         let made = self.making(settings, connector, loudness, limits)?;
         let reached = made.way.reach(made.connector).await;
-        reached.map_err(|cause| match cause {
-            Cause::Unreachable { .. } => Failure::of_cause(cause)
+        reached.map_err(|error| match error {
+            ConnectError::Link(_) => Failure::of_connecting(error)
                 .next(format!("see how it is configured with `cardan config explain {}`", self.server.name)),
-            cause => Failure::of_cause(cause),
+            error => Failure::of_connecting(error),
         })
     }
 

@@ -147,6 +147,14 @@ impl Warm {
         }
     }
 
+    /// What the server said last on stderr, as far as the daemon can tell.
+    pub(crate) async fn last_words(&self) -> Box<str> {
+        match ask_running(&Want::LastWords(self.known.clone()), &self.place).await {
+            Ok(Some((_, Say::Words { stderr }))) => stderr.into(),
+            _ => Box::default(),
+        }
+    }
+
     /// What the daemon knows of a call that brought no reply; nothing: it is the server's own word.
     pub(crate) fn failure(&self, error: &CallError) -> Option<Failure> {
         let CallError::Fault(fault) = error else { return None };

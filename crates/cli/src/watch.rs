@@ -6,7 +6,6 @@ use cardan_proto::finding::Finding;
 use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Event, LogLevel};
-use cardan_transport::stderr::Stderr;
 
 use crate::failure::Failure;
 use crate::look::style::Style;
@@ -18,7 +17,8 @@ use crate::tagged;
 /// What was seen so far. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    seen: Arc<Mutex<Seen>>,
+    /// What the server did wrong, the last of it.
+    findings: Arc<Mutex<Vec<Finding>>>,
     loudness: Loudness,
     secrets: Redactor,
 }
@@ -32,18 +32,12 @@ pub(crate) enum Loudness {
     Verbose,
 }
 
-#[derive(Debug, Default)]
-struct Seen {
-    findings: Vec<Finding>,
-    stderr: Option<Stderr>,
-}
-
 /// The last ones explain a failure best; more would bury it.
 const MAX_FINDINGS: usize = 5;
 
 impl Watch {
     pub(crate) fn new(loudness: Loudness, secrets: Redactor) -> Self {
-        Self { seen: Arc::default(), loudness, secrets }
+        Self { findings: Arc::default(), loudness, secrets }
     }
 
     /// What is not to be shown of anything.
@@ -53,16 +47,16 @@ impl Watch {
 
     /// A failure with what was seen, and without secrets.
     pub(crate) fn explained(&self, failure: Failure) -> Failure {
-        failure.seen(self.findings(), self.stderr()).hiding(&self.secrets)
+        let failure = failure.seen(self.findings());
+        let failure = match self.loudness {
+            Loudness::Normal => failure,
+            Loudness::Verbose => failure.wordless(),
+        };
+        failure.hiding(&self.secrets)
     }
 
     pub(crate) fn loudness(&self) -> Loudness {
         self.loudness
-    }
-
-    /// The newest child is the one that counts.
-    pub(crate) fn attach(&self, stderr: Stderr) {
-        self.lock().stderr = Some(stderr);
     }
 
     /// Something happened on the link.
@@ -82,27 +76,19 @@ impl Watch {
         if self.loudness == Loudness::Verbose {
             tell(&format!("finding: {finding}"));
         }
-        let findings = &mut self.lock().findings;
+        let mut findings = self.lock();
         if findings.len() == MAX_FINDINGS {
             findings.remove(0);
         }
         findings.push(finding);
     }
 
-    pub(crate) fn findings(&self) -> Vec<Finding> {
-        self.lock().findings.clone()
+    fn findings(&self) -> Vec<Finding> {
+        self.lock().clone()
     }
 
-    /// The tail of the server's stderr, unless it was shown already.
-    pub(crate) fn stderr(&self) -> Option<String> {
-        match self.loudness {
-            Loudness::Normal => Some(self.lock().stderr.as_ref().map(Stderr::tail).unwrap_or_default()),
-            Loudness::Verbose => None,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Finding>> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,10 +10,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{CARDAN, Fifo, Ran, Scratch, finish, has_python, signal, signal_pid};
+use common::{CARDAN, Fifo, ODD, Ran, Scratch, finish, has_python, signal, signal_pid};
 use serde_json::Value;
-
-const ODD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
 
 /// A user with a configuration, a home and a folder for sockets. Daemons end with it.
 struct World(Scratch);
@@ -141,7 +139,6 @@ fn a_warm_server_is_as_good_as_a_cold_one() {
             (&["call", server, "ask", "question=who?"], 14),
             (&["call", server, "roots", "--root", "/usr"], 0),
             (&["call", server, "slow", "steps=3", "delay_ms=1"], 0),
-            (&["call", server, "slow", "steps=1000", "delay_ms=1000", "--timeout", "0.3", "--json"], 12),
             (&["call", server, "note", "level=warning", "message=hi"], 0),
             (&["call", server, "note", "level=debug", "message=hi", "--log-level", "debug"], 0),
             (&["read", server, "demo://file/poem", "--json"], 0),
@@ -151,6 +148,15 @@ fn a_warm_server_is_as_good_as_a_cold_one() {
         ] {
             both(words).exits(code);
         }
+        let late = |how| {
+            let slow =
+                ["call", server, "slow", "steps=1000", "delay_ms=1000", "--timeout", "0.3", "--json", how];
+            let mut told: Value = serde_json::from_str(&world.run(&slow).exits(12).stderr).unwrap();
+            // What it says to being cancelled comes before the end of a cold one, and when it likes from a warm one.
+            told["error"].as_object_mut().unwrap().remove("stderr");
+            told
+        };
+        assert_eq!(late("--daemon"), late("--no-daemon"));
         let info = |how| {
             let mut told = world.run(&["info", server, "--json", how]).exits(0).json();
             told["timings"] = Value::Null;
@@ -183,6 +189,23 @@ fn what_goes_wrong_is_told_as_it_would_be_without() {
         }
     }
     world.run(&["call", "die", "odd", "--daemon"]).exits(13).tells(&["exit status: 7", "| about to die"]);
+}
+
+/// CLI-28: what a warm server says on stderr goes with failures, too.
+#[test]
+fn cli_28_a_warm_servers_last_words_are_told() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("warm-words");
+    let log = scratch.file("log");
+    let world = World::new("words", &(odd("fails", &log) + &odd("complains", &log)));
+    for (manner, exit) in [("fails", 5), ("complains", 10)] {
+        let run = |how| world.run(&["call", manner, "odd", "--json", how]).exits(exit);
+        assert_eq!(run("--no-daemon").stderr, run("--daemon").stderr);
+        world.run(&["call", manner, "odd", "--daemon"]).exits(exit).tells(&["| the disk is full\n"]);
+    }
+    world.pid();
 }
 
 /// CLI-31: one process serves one command after another; without the daemon each has its own.

@@ -10,6 +10,10 @@ def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
+def complain():
+    print("the disk is full", file=sys.stderr, flush=True)
+
+
 def call(number):
     if manner == "both":
         send({"id": number, "result": {"content": []}, "error": {"code": 1, "message": "both"}})
@@ -27,6 +31,12 @@ def call(number):
     elif manner == "die":
         print("about to die", file=sys.stderr, flush=True)
         sys.exit(7)
+    elif manner == "fails":
+        complain()
+        send({"id": number, "result": {"content": [{"type": "text", "text": "no"}], "isError": True}})
+    elif manner == "complains":
+        complain()
+        send({"id": number, "error": {"code": -32050, "message": "no"}})
     elif manner == "extra":
         result = {"content": [{"type": "hologram", "size": 1.50}], "future": [1, 2]}
         send({"id": number, "result": result})
@@ -41,7 +51,10 @@ with open(log, "a", encoding="utf-8") as kept:
         number, method = message.get("id"), message.get("method")
         if number is None:
             continue
-        if method == "initialize":
+        if method == "initialize" and manner == "refuses":
+            complain()
+            send({"id": number, "error": {"code": -32050, "message": "no licence"}})
+        elif method == "initialize":
             version = message["params"]["protocolVersion"]
             info = {"name": "odd", "version": "1"}
             send({"id": number, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}})

@@ -33,6 +33,6 @@ pub use client::{Client, ServerInfo};
 pub use connect::Connector;
 pub use eras::Eras;
 pub use error::{CallError, ConnectError, Settled, words};
-pub use managed::{Managed, Reaching, Watcher, Way, way};
+pub use managed::{Managed, Reaching, Unreached, Watcher, Way, way};
 pub use pages::{Page, Pages};
 pub use task::{Started, TaskOptions, ToolTask};

@@ -83,6 +83,12 @@ impl Open {
         self.reached.visit.managed.ping().await
     }
 
+    /// What its process said last on stderr.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        self.reached.relay.last_words()
+    }
+
     /// Serves one link to its end, and tells why it ended.
     pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
         self.reached.relay.serve(link).await

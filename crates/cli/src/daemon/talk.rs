@@ -19,6 +19,8 @@ pub(crate) enum Want {
     Peek(Known),
     /// To know whether a server lives.
     Ping(Known),
+    /// To know what a server that runs, or ran, said last on stderr.
+    LastWords(Known),
     /// To know how everything stands.
     Status,
     /// That it ends.
@@ -47,6 +49,8 @@ pub(crate) enum Say {
     Alive,
     /// It does not answer.
     Failed { failure: Value },
+    /// What a server said last on stderr.
+    Words { stderr: String },
     /// Not by this way, for this reason; none: it will be seen on the other way.
     Cold { why: Option<String> },
     /// How everything stands.

@@ -56,7 +56,7 @@ impl Failure {
         for line in tail {
             page.out.push(Line::of(Style::Faint, "    | ").with(Style::Plain, line));
         }
-        if let Some(next) = &self.next {
+        if let Some(next) = self.next_step() {
             page.row("next", Style::Good, next);
         }
         page.out

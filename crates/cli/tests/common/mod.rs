@@ -269,9 +269,12 @@ impl Drop for Scratch {
     }
 }
 
+/// A server that misbehaves as told.
+pub(crate) const ODD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
+
 /// A legacy server in another language that logs what it reads and misbehaves as told.
 pub(crate) fn odd_server<'a>(manner: &'a str, log: &'a str) -> Vec<&'a str> {
-    vec!["--", "python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py"), manner, log]
+    vec!["--", "python3", ODD, manner, log]
 }
 
 /// What that server read, in order.

@@ -202,7 +202,7 @@ impl Keeper {
         let Some(attempt) = &mut self.reaching else { return Poll::Pending };
         let overdue = attempt.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready());
         let reached = match attempt.reaching.as_mut().poll(cx) {
-            Poll::Ready(reached) => reached,
+            Poll::Ready(reached) => reached.map_err(Cause::from),
             Poll::Pending if overdue => Err(abandoned()),
             Poll::Pending => return Poll::Pending,
         };

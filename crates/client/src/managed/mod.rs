@@ -30,7 +30,7 @@ use cardan_proto::upkeep::policy::Policy;
 use tokio::task::JoinHandle;
 
 pub use board::Watcher;
-pub use way::{Reaching, Way, way};
+pub use way::{Reaching, Unreached, Way, way};
 
 use self::keeper::Keeper;
 use self::kept::{Kept, lock, unconnected};

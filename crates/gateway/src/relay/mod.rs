@@ -365,6 +365,14 @@ impl Relay {
         (Health::Kept(condition), cause.map(told))
     }
 
+    /// What the upstream's process by which the last call went said last on stderr, without its secrets.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let latest = self.0.pools().iter().filter_map(|pool| pool.latest()).max_by_key(|(idle, _)| *idle);
+        let said = latest.map(|(_, managed)| managed.report().stderr).unwrap_or_default();
+        self.0.options.secrets.redact(&said).into_owned()
+    }
+
     /// How many sessions with the upstream are kept for calls that share them, and how many calls are parked.
     #[must_use]
     pub fn census(&self) -> (usize, usize) {

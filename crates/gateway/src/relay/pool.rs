@@ -342,6 +342,13 @@ impl Pool {
         self.farewells.say_with(entry.shared.line.managed.clone(), "no call needs it any more", leaving);
     }
 
+    /// The line whose last call ended last.
+    pub(super) fn latest(&self) -> Option<(Instant, Managed)> {
+        let shelves = lock(&self.shelves);
+        let latest = shelves.values().flatten().max_by_key(|entry| entry.idle)?;
+        Some((latest.idle, latest.shared.line.managed.clone()))
+    }
+
     pub(super) fn lines(&self) -> usize {
         lock(&self.shelves).values().map(Vec::len).sum()
     }

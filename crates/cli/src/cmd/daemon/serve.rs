@@ -224,6 +224,11 @@ impl Daemon {
                 },
                 Err(why) => say(&stream, &Say::Cold { why }).await,
             },
+            Want::LastWords(known) if !self.runs(&known) => say(&stream, &Say::Cold { why: None }).await,
+            Want::LastWords(known) => match self.open(&known).await {
+                Ok(open) => say(&stream, &Say::Words { stderr: open.last_words() }).await,
+                Err(why) => say(&stream, &Say::Cold { why }).await,
+            },
             Want::Status => say(&stream, &Say::Standing(self.standing())).await,
             Want::Stop => {
                 say(&stream, &Say::Bye).await?;
