@@ -78,9 +78,9 @@ Examples:
   cardan servers --watch
 
 Exit codes:
-  0 ok, 1 usage, 3 not authorized, 4 unreachable, 5 tool error or not found, 6 not all servers up,
-  7 not written, 10 JSON-RPC error, 11 protocol violation, 12 timeout, 13 server exited, 14 input required,
-  130 interrupted";
+  0 ok, 1 usage or not written, 3 not authorized, 4 unreachable,
+  5 tool error or not found, 10 JSON-RPC error, 11 protocol violation,
+  12 timeout, 13 server exited, 14 input required, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -62,12 +62,10 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Usage => 1,
+            Self::Usage | Self::Unwritten => 1,
             Self::Auth => 3,
-            Self::Unreachable => 4,
+            Self::Unreachable | Self::NotAllUp => 4,
             Self::ToolFailed | Self::NotFound => 5,
-            Self::NotAllUp => 6,
-            Self::Unwritten => 7,
             Self::Fault => 10,
             Self::Violation => 11,
             Self::Timeout => 12,

@@ -109,7 +109,7 @@ fn s0_78_s0_80_sick_processes_hide_no_others() {
     text +=
         &shell("dead", &format!("if [ -e {sick} ]; then echo no luck >&2; exit 3; fi; exec {CARDAN} demo"));
     world.put(&text);
-    let cold = world.servers(&["--window", "0"], 6);
+    let cold = world.servers(&["--window", "0"], 4);
     assert_eq!((cold.len(), names(&cold, |server| server["tools"].is_null()).len()), (10, 10));
     assert!(!world.home.join(".cache").exists(), "nothing was started");
 
@@ -122,7 +122,7 @@ fn s0_78_s0_80_sick_processes_hide_no_others() {
     );
 
     fs::write(sick, "").unwrap();
-    let warm = world.servers(&["--window", "0"], 6);
+    let warm = world.servers(&["--window", "0"], 4);
     let listed = names(&warm, |server| {
         let tools = server["tools"].as_array().unwrap();
         server["catalog"] == "cached" && tools.iter().any(|tool| tool == "echo")
@@ -130,7 +130,7 @@ fn s0_78_s0_80_sick_processes_hide_no_others() {
     assert_eq!(listed.len(), 10, "{warm:#?}");
     assert!(warm.iter().all(|server| server["catalog_age_ms"].is_u64()));
 
-    let ill = world.servers(&PATIENT, 6);
+    let ill = world.servers(&PATIENT, 4);
     assert_eq!(names(&ill, |server| server["up"] == false), ["mute", "dead"]);
     assert_eq!(
         names(&ill, |server| server["tools"].is_array()).len(),
@@ -343,7 +343,7 @@ fn the_table_says_what_is_wrong_and_no_secret() {
     world.put(&(demo("fine") + unset + &leak + &asleep + wrong));
     let ran = world
         .run(&["servers", "--wait", "60"])
-        .exits(6)
+        .exits(4)
         .tells(&["not all up: 3 of 5 servers are not up: unset, leak, wrong", "next: "]);
     let row = |name: &str| ran.stdout.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(row("fine").contains("modern 2026-07-28  ready") && row("fine").ends_with("told"), "{ran:#?}");

@@ -10,13 +10,13 @@ use crate::output::Form;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Starts every server that is configured and enabled, shows how each stands, and ends them again. Servers that start when
+Starts every server that is configured and enabled, shows how each stands, and ends them again. Servers that start when \
 they are used (lazy) are left asleep. Tools are those of the server itself (told) or of an earlier run (cached).
 
-With --at nothing is started: a gateway that runs there (`cardan serve --config`) says how its servers stand. Where it asks
+With --at nothing is started: a gateway that runs there (`cardan serve --config`) says how its servers stand. Where it asks \
 for a key, put a token into CARDAN_KEY, or into another variable and name it with --bearer-env.
 
-Exits with 0 when all are up or asleep, with 6 when some are not; with --watch, with 0 on Ctrl-C. With --watch, SIGHUP
+Exits with 0 when all are up or asleep, with 4 when some are not; with --watch, with 0 on Ctrl-C. With --watch, SIGHUP \
 reads the configuration again at once.
 
 Examples:
