@@ -52,10 +52,13 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{}\nrevisions: {}", env!("CARGO_PKG_VERSION"), dates.join(", "))
 });
 
+/// Longer lines of prose are hard to read, however wide a terminal is.
+const MAX_HELP_COLUMNS: usize = 100;
+
 impl Cli {
     /// Reads the command line. Help and errors are in the colours that it asks for.
-    pub(crate) fn read(words: Vec<OsString>) -> Result<Self, clap::Error> {
-        let mut command = Self::command().color(asked(&words));
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::command().max_term_width(MAX_HELP_COLUMNS).color(asked(words).into());
         let matches = command.try_get_matches_from_mut(words)?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
@@ -179,8 +182,8 @@ impl Command {
                       cardan call [OPTIONS] <SERVER> <TOOL> [KEY=VALUE]...",
     after_help = "\
 Arguments:
-  key=value   typed by the tool's schema: text, numbers, true and false, JSON for lists and objects;
-              a list also grows by repeating its key
+  key=value   typed by the tool's schema: text, numbers, true and false,
+              JSON for lists and objects; a list also grows by repeating its key
   key=@file   the contents of a file (@@ is a plain @)
   key=-       what stdin holds
   key:=json   any JSON, also from a file with key:=@file

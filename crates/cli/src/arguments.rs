@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::function::Function;
+use crate::misread::meant_or;
 use crate::schema::Shape;
 use crate::talk::console::stdin_is_data;
 
@@ -155,7 +156,8 @@ fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: V
 
 fn pair(word: &str) -> Result<(String, Given), Failure> {
     let Some((key, value)) = word.split_once('=') else {
-        return Err(Failure::usage(format!("`{word}` is not an argument")).next("write it as key=value"));
+        let failure = Failure::usage(format!("`{word}` is not an argument"));
+        return Err(failure.next(meant_or("write it as key=value")));
     };
     let (key, is_json) = match key.strip_suffix(':') {
         Some(key) => (key, true),

@@ -20,6 +20,7 @@ mod hangup;
 mod interrupt;
 mod log;
 mod look;
+mod misread;
 mod named;
 mod output;
 mod progress;
@@ -46,13 +47,14 @@ fn main() -> ExitCode {
     if let Some(exit) = tab::answer(std::env::args_os().skip(1).map_while(|word| word.into_string().ok())) {
         return exit;
     }
-    let cli = match Cli::read(std::env::args_os().collect()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let cli = match Cli::read(&words) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(error) if error.use_stderr() => return misread::report(&error, &words),
+        Err(help) => {
             // Help and version are no errors; whoever closed the pipe does not want to read them.
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _ = error.print();
-            return exit.into();
+            let _ = help.print();
+            return Exit::Done.into();
         }
     };
     look::settle(cli.look.color, cli.command.tagging());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardan_client::{Client, ConnectError, Connector};
+use cardan_config::closest::closest;
 use cardan_config::resolve::Resolved;
 use cardan_config::{Config, Problem, Search, Server, Settings};
 use cardan_gateway::configured::{bounded, here, identity, isolation, making, silence};
@@ -19,6 +20,7 @@ use crate::catalogs::Shelf;
 use crate::cmd::config::{failure, search};
 use crate::daemon::talk::Known;
 use crate::failure::Failure;
+use crate::misread::meant_or;
 use crate::output::tell;
 use crate::target::FORMS;
 use crate::watch::Loudness;
@@ -152,8 +154,10 @@ fn unknown(name: &str, config: &Config, problem: &Problem) -> Failure {
         return failure(problem);
     }
     let failure = Failure::usage(format!("no server named `{name}` is configured"));
+    let names = config.servers.iter().map(|server| server.name.as_str());
     match &problem.next {
-        Some(next) if !config.servers.is_empty() => failure.next(next.to_string()),
-        _ => failure.next(FORMS),
+        Some(next) if closest(name, names).is_some() => failure.next(next.to_string()),
+        Some(next) if !config.servers.is_empty() => failure.next(meant_or(next.to_string())),
+        _ => failure.next(meant_or(FORMS)),
     }
 }

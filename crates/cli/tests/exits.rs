@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CARDAN, Scratch, cardan, demo, has_python, logged, odd_server};
+use common::{CARDAN, ODD, Scratch, cardan, demo, has_python, logged, odd_server};
 use serde_json::{Value, json};
 
 fn odd(manner: &str, log: &str, words: &[&str]) -> common::Ran {
@@ -34,6 +34,44 @@ fn usage_is_1_and_nothing_is_sent() {
         odd("hang", &log, &["n=1.5"]).exits(1).tells(&["/arguments/n", "not a whole number"]);
         assert!(logged(&log).iter().all(|message| message["method"] != "tools/call"));
     }
+}
+
+/// CLI-48: a command line that makes no sense is told in the same form as any other failure, with something to do about it.
+#[test]
+fn cli_48_what_the_parser_refuses_is_told_alike() {
+    for (words, told, next) in [
+        (&["call", "echo", "--era", "bronze"][..], "'bronze'", "cardan call --help"),
+        (&["call", "--strict", "--lenient", "x"], "--lenient", "cardan call --help"),
+        (&["call"], "required", "cardan call --help"),
+        (&["config", "lst"], "'lst'", "did you mean `list`?"),
+        (&["unknown"], "'unknown'", "cardan --help"),
+        (&["call", "echo", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
+        (&["info", "--timeout", "soon"], "'soon'", "cardan info --help"),
+        (&["call", "echo", "sh", "-y", "server"], "'-y'", "cardan call echo -- sh -y server"),
+    ] {
+        let ran = cardan(words).exits(1).prints("").tells(&["cardan: usage: ", told, "next: ", next]);
+        assert!(!ran.stderr.contains("tip:"), "{ran:?}");
+        let forms = if words[0] == "call" { &["--json", "--jsonl"][..] } else { &["--json"] };
+        for form in forms {
+            let ran = cardan(&[words, &[form]].concat()).exits(1);
+            let error = error(&ran);
+            assert_eq!((&error["class"], &error["exit"]), (&json!("config"), &json!(1)), "{words:?}");
+            assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");
+            assert!(error["next"].is_string() && error["delivery"] == "not_sent", "{words:?}: {error}");
+            let lines = usize::from(*form == "--jsonl");
+            assert_eq!(ran.stdout.matches(r#"{"type":"error","#).count(), lines, "{words:?}: {ran:?}");
+        }
+    }
+    // What follows `--` is the server's.
+    let told = cardan(&["call", "--", "server", "--json"]).exits(1);
+    assert!(told.stderr.starts_with("cardan: usage: "), "{told:?}");
+}
+
+/// CLI-4: who forgets `--` before a server's command is shown where it belongs.
+#[test]
+fn cli_4_a_forgotten_separator_is_told() {
+    cardan(&["call", "echo", "sh", "server.sh"]).exits(1).tells(&["cardan call echo -- sh server.sh"]);
+    cardan(&["info", "sh", "server.sh"]).exits(1).tells(&["cardan info -- sh server.sh"]);
 }
 
 /// Servers by name or by a transport to come: the accepted forms are named.
@@ -200,6 +238,32 @@ fn a_server_that_exits_is_13_with_its_last_words() {
         odd("die", &log, &[]).exits(13).tells(&["exit status: 7", "| about to die", "delivery: "]);
         let error = error(&odd("die", &log, &["--json"]).exits(13));
         assert_eq!(error["stderr"], json!(["about to die"]));
+    }
+}
+
+/// CLI-28: what a server says on stderr goes with every failure that it has a part in, whichever way it is named; with -v it
+/// was shown as it came.
+#[test]
+fn cli_28_the_last_words_go_with_every_failure() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("words");
+    let log = scratch.file("log");
+    let config = scratch.file("cardan.toml");
+    for (manner, exit) in [("fails", 5), ("complains", 10), ("refuses", 10)] {
+        let server = format!("[servers.odd]\ncommand = \"python3\"\nargs = ['{ODD}', '{manner}', '{log}']\n");
+        std::fs::write(&config, server).unwrap();
+        let named = |words: &[&str]| {
+            cardan(&[&["call", "odd", "odd", "--config", &config, "--era", "legacy"], words].concat())
+        };
+        let given = |words: &[&str]| odd(manner, &log, &[words, &["--era", "legacy"]].concat());
+        for call in [&named as &dyn Fn(&[&str]) -> common::Ran, &given] {
+            call(&[]).exits(exit).tells(&["stderr of the server:\n    | the disk is full\n", "next: "]);
+            assert_eq!(error(&call(&["--json"]).exits(exit))["stderr"], json!(["the disk is full"]));
+            let told = call(&["-v"]).exits(exit).tells(&["server: the disk is full\n"]);
+            assert!(!told.stderr.contains("stderr of the server"), "{told:?}");
+        }
     }
 }
 

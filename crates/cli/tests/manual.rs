@@ -5,26 +5,72 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use cardan_proto::era::Revision;
-use common::{Scratch, cardan};
+use common::{CARDAN, Scratch, cardan};
 
-/// The commands that `--help` names.
-fn commands() -> Vec<String> {
-    let help = cardan(&["--help"]).exits(0).stdout;
-    let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
+/// What `--help` says of a command, to somebody with a terminal so wide; none: to a pipe.
+fn help(path: &[&str], columns: Option<usize>) -> String {
+    let mut command = Command::new(CARDAN);
+    command.args(path).arg("--help").env_remove("COLUMNS");
+    command.envs(columns.map(|columns| ("COLUMNS", columns.to_string())));
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{path:?}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+/// The commands that the help of another names.
+fn named(help: &str) -> Vec<String> {
+    let list = help.split("Commands:").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
     let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }
 
+fn commands() -> Vec<String> {
+    named(&help(&[], None))
+}
+
+/// Every command with its own: `config`, `config list`, and so on.
+fn all() -> Vec<Vec<String>> {
+    let mut found = vec![vec!["manual".to_owned()]];
+    let mut open: Vec<Vec<String>> = commands().into_iter().map(|name| vec![name]).collect();
+    while let Some(path) = open.pop() {
+        let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        for name in named(&help(&words, None)) {
+            open.push([&path[..], &[name]].concat());
+        }
+        found.push(path);
+    }
+    found
+}
+
 #[test]
 fn every_command_has_examples_in_its_help() {
-    let commands = commands();
-    assert!(commands.len() > 12, "{commands:?}");
-    for name in &commands {
-        let help = cardan(&[name, "--help"]).exits(0).stdout;
-        assert!(help.contains("Examples:"), "cardan {name} --help has no examples");
-        assert!(help.contains(&format!("cardan {name}")), "cardan {name} --help does not use it");
+    let all = all();
+    assert!(all.len() > 30, "{all:?}");
+    for path in &all {
+        let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        let (help, path) = (help(&words, None), path.join(" "));
+        let examples = help.split("Examples:\n").nth(1);
+        let examples = examples.unwrap_or_else(|| panic!("cardan {path} --help has no examples"));
+        assert!(examples.contains(&format!("cardan {path}")), "cardan {path} --help does not use it");
+    }
+}
+
+/// Help fits the terminal, and is never wider than one reads with ease.
+#[test]
+fn help_fits_the_terminal() {
+    let all = all();
+    let paths = all.iter().map(Vec::as_slice).chain([&[][..]]);
+    for path in paths {
+        let words: Vec<&str> = path.iter().map(String::as_str).collect();
+        for (columns, most) in [(Some(80), 80), (Some(200), 100), (None, 100)] {
+            for line in help(&words, columns).lines() {
+                let width = line.chars().count();
+                assert!(width <= most, "cardan {path:?} --help at {columns:?}: {width}: {line}");
+            }
+        }
     }
 }
 

@@ -31,13 +31,13 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --config and --all it serves the built-in demo server. With either it is a gateway: all servers as one at /mcp, /sse
-and /ws, and each alone at /servers/NAME/mcp, /servers/NAME/sse and /servers/NAME/ws. A tool is called SERVER__TOOL there;
-[gateway] in cardan.toml says otherwise. Servers may be of any transport and any revision, as may clients. The
-configuration's files are followed: a change touches the servers that changed and no others. SIGHUP has them read at once; where it
+Without --config and --all it serves the built-in demo server. With either it is a gateway: all servers as one at /mcp, /sse \
+and /ws, and each alone at /servers/NAME/mcp, /servers/NAME/sse and /servers/NAME/ws. A tool is called SERVER__TOOL there; \
+[gateway] in cardan.toml says otherwise. Servers may be of any transport and any revision, as may clients. The \
+configuration's files are followed: a change touches the servers that changed and no others. SIGHUP has them read at once; where it \
 comes because the terminal is gone, it ends as on SIGTERM.
 
-It ends on SIGTERM or SIGINT, when what runs is done or --grace is over; with --stdio also when stdin ends. A second signal ends
+It ends on SIGTERM or SIGINT, when what runs is done or --grace is over; with --stdio also when stdin ends. A second signal ends \
 it at once.
 
 Examples:
@@ -48,7 +48,8 @@ Examples:
   cardan serve --all --unix ~/.cardan.sock
   cardan serve --listen 127.0.0.1:0
   cardan serve --listen 0.0.0.0:2273 --allow-host mcp.example.org
-  cardan serve --listen 0.0.0.0:443 --allow-host mcp.example.org --tls-cert chain.pem --tls-key key.pem
+  cardan serve --listen 0.0.0.0:443 --allow-host mcp.example.org \\
+    --tls-cert chain.pem --tls-key key.pem
   cardan serve --allow-origin https://app.example.org")]
 pub(crate) struct ServeArgs {
     /// Serve the servers that are configured in this file and no other
@@ -75,7 +76,7 @@ pub(crate) struct ServeArgs {
 #[command(
     override_usage = "cardan bridge [OPTIONS] -- <COMMAND>...\n       cardan bridge [OPTIONS] <SERVER>",
     after_help = "\
-Clients of every revision can use the server, whichever revision it speaks. It ends on SIGTERM or SIGINT, when what runs
+Clients of every revision can use the server, whichever revision it speaks. It ends on SIGTERM or SIGINT, when what runs \
 is done or --grace is over; with --stdio also when stdin ends. A second signal ends it at once.
 
 /healthz says that it runs, /readyz whether calls may come. Bound beyond loopback it asks for a token: that of --key-env, or one that it makes and tells at its start.
@@ -83,7 +84,8 @@ is done or --grace is over; with --stdio also when stdin ends. A second signal e
 Examples:
   cardan bridge -- npx -y @modelcontextprotocol/server-everything
   cardan bridge --listen 127.0.0.1:0 -- cardan demo
-  cardan bridge --listen 0.0.0.0:2273 --allow-host mcp.example.org --key-env KEY -- cardan demo
+  cardan bridge --listen 0.0.0.0:2273 --allow-host mcp.example.org \\
+    --key-env KEY -- cardan demo
   cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
   cardan bridge --stdio ws://127.0.0.1:2273/ws
   cardan bridge --unix ~/.server.sock https://example.com/mcp

@@ -16,11 +16,11 @@ use crate::target::Target;
 
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "cardan complete [OPTIONS] <PROMPT|TEMPLATE> <ARGUMENT>=<TYPED> [KEY=VALUE]... -- <COMMAND>...\n       \
-                      cardan complete [OPTIONS] <SERVER> <PROMPT|TEMPLATE> <ARGUMENT>=<TYPED> [KEY=VALUE]...",
+    override_usage = "cardan complete [OPTIONS] <NAME> <KEY=VALUE>... -- <COMMAND>...\n       \
+                      cardan complete [OPTIONS] <SERVER> <NAME> <KEY=VALUE>...",
     after_help = "\
-The first pair is the argument and what is typed so far; the others are arguments that are filled in already. What holds
-`://` is a template of a resource, anything else a prompt.
+NAME is a prompt, or the template of a resource if it holds `://`. The first pair is the argument and what is typed so far; the \
+others are arguments that are filled in already.
 
 Examples:
   cardan complete greet name=A -- cardan demo

@@ -8,7 +8,7 @@ use crate::output::{self, tell};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The token goes to stdout and is kept nowhere. What goes into cardan.toml goes to stderr: it holds the token's hash, from which
+The token goes to stdout and is kept nowhere. What goes into cardan.toml goes to stderr: it holds the token's hash, from which \
 nobody gets the token back. A gateway with keys asks every client for a token, and NAME is whom [policy.NAME] is about.
 
 Examples:

@@ -20,7 +20,7 @@ use crate::target::Target;
     override_usage = "cardan listen [OPTIONS] [WHAT]... -- <COMMAND>...\n       \
                       cardan listen [OPTIONS] <SERVER> [WHAT]...",
     after_help = "\
-WHAT is tools, resources, prompts or a resource's address; all three lists when left out. Changes go to stdout, a line each;
+WHAT is tools, resources, prompts or a resource's address; all three lists when left out. Changes go to stdout, a line each; \
 log notes to stderr. It ends with Ctrl-C, and when the server leaves.
 
 Examples:

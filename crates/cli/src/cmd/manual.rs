@@ -9,6 +9,9 @@ use crate::args::Cli;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cardan manual ~/.local/share/man/man1")]
 pub(crate) struct ManualArgs {
     /// Where the pages go
     folder: PathBuf,

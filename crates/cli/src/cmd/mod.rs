@@ -34,6 +34,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
+use crate::misread::meant_or;
 
 /// Params of a call.
 fn encode(params: &impl Serialize) -> Result<Bytes, Failure> {
@@ -61,7 +62,8 @@ fn first(words: &mut Vec<String>, what: &str) -> Result<String, Failure> {
 fn none_left(words: &[String]) -> Result<(), Failure> {
     match words.first() {
         Some(word) => {
-            Err(Failure::usage(format!("`{word}` is one word too many")).next("see --help for examples"))
+            let failure = Failure::usage(format!("`{word}` is one word too many"));
+            Err(failure.next(meant_or("see --help for examples")))
         }
         None => Ok(()),
     }

@@ -19,7 +19,7 @@ use crate::talk::console::Console;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A gateway remembers every tool as it first saw it. One whose name, description, schema or annotations are another later is
+A gateway remembers every tool as it first saw it. One whose name, description, schema or annotations are another later is \
 told of, or held back where cardan.toml says [gateway] pin = \"block\". A gateway that runs takes an approval over at once.
 
 Examples:
@@ -38,10 +38,25 @@ pub(crate) struct PinArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Show which tools are remembered, and which have changed
+    #[command(after_help = "\
+Examples:
+  cardan pin list
+  cardan pin list files
+  cardan pin list files read_file --config ./cardan.toml")]
     List(Which),
     /// Show how tools have changed
+    #[command(after_help = "\
+Examples:
+  cardan pin diff
+  cardan pin diff files read_file")]
     Diff(Which),
     /// Show how tools have changed, and approve them so
+    #[command(after_help = "\
+At a terminal it asks before it approves. With --digest it approves only what `cardan pin diff` has shown.
+
+Examples:
+  cardan pin approve files
+  cardan pin approve files read_file --digest 0123456789abcdef0123456789abcdef")]
     Approve(ApproveArgs),
 }
 

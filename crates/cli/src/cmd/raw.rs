@@ -18,12 +18,12 @@ use crate::target::Target;
     override_usage = "cardan raw [OPTIONS] <METHOD> [PARAMS] -- <COMMAND>...\n       \
                       cardan raw [OPTIONS] <SERVER> <METHOD> [PARAMS]",
     after_help = "\
-PARAMS is a JSON object; @file reads a file, - reads stdin. What the revision needs beside them is added. Nothing is checked
+PARAMS is a JSON object; @file reads a file, - reads stdin. What the revision needs beside them is added. Nothing is checked \
 before it is sent, and the result is printed as it came.
 
 Examples:
   cardan raw tools/list -- cardan demo
-  cardan raw tools/call '{\"name\":\"add\",\"arguments\":{\"a\":2,\"b\":3}}' -- cardan demo
+  cardan raw tools/call '{\"name\":\"count\",\"arguments\":{}}' -- cardan demo
   cardan raw https://example.com/mcp acme/reindex @params.json"
 )]
 pub(crate) struct RawArgs {

@@ -18,8 +18,8 @@ use crate::output::{Form, clean, print, print_json, tell};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Finds tools, prompts, resources and templates whose name or description has all the words, in capitals or not. Nothing is started:
-what servers offer is known from `cardan list NAME`, and from when they last ran with `cardan servers`, `cardan serve` or --daemon. How
+Finds tools, prompts, resources and templates whose name or description has all the words, in capitals or not. Nothing is started: \
+what servers offer is known from `cardan list NAME`, and from when they last ran with `cardan servers`, `cardan serve` or --daemon. How \
 long ago that was is told.
 
 Examples:

@@ -23,13 +23,23 @@ pub(crate) enum When {
 }
 
 /// The colours that a command line asks for before it is understood: what is wrong with it is told in them.
-pub(crate) fn asked(words: &[OsString]) -> ColorChoice {
+pub(crate) fn asked(words: &[OsString]) -> When {
     let mut words = words.iter().filter_map(|word| word.to_str()).take_while(|word| *word != "--");
     let value = words.find_map(|word| word.strip_prefix("--color").map(|rest| rest.strip_prefix('=')));
     match value.flatten().or_else(|| value.and_then(|_| words.next())) {
-        Some("always") => ColorChoice::Always,
-        Some("never") => ColorChoice::Never,
-        _ => ColorChoice::Auto,
+        Some("always") => When::Always,
+        Some("never") => When::Never,
+        _ => When::Auto,
+    }
+}
+
+impl From<When> for ColorChoice {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Self::Auto,
+            When::Always => Self::Always,
+            When::Never => Self::Never,
+        }
     }
 }
 
@@ -77,12 +87,12 @@ mod tests {
 
     #[test]
     fn colours_are_asked_for_before_the_command_is_understood() {
-        let rows: [(&[&str], ColorChoice); 5] = [
-            (&["cardan", "--color", "never", "--help"], ColorChoice::Never),
-            (&["cardan", "list", "--color=always"], ColorChoice::Always),
-            (&["cardan", "list", "--", "server", "--color", "never"], ColorChoice::Auto),
-            (&["cardan", "--color"], ColorChoice::Auto),
-            (&["cardan"], ColorChoice::Auto),
+        let rows: [(&[&str], When); 5] = [
+            (&["cardan", "--color", "never", "--help"], When::Never),
+            (&["cardan", "list", "--color=always"], When::Always),
+            (&["cardan", "list", "--", "server", "--color", "never"], When::Auto),
+            (&["cardan", "--color"], When::Auto),
+            (&["cardan"], When::Auto),
         ];
         for (words, choice) in rows {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();

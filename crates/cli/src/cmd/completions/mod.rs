@@ -7,8 +7,8 @@ use crate::output;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Commands, options, configured servers, tools, their arguments and values, addresses and prompts are completed. Servers are not
-started for it: what they offer is known from `cardan list NAME`, and from when they last ran with `cardan servers`, `cardan serve` or
+Commands, options, configured servers, tools, their arguments and values, addresses and prompts are completed. Servers are not \
+started for it: what they offer is known from `cardan list NAME`, and from when they last ran with `cardan servers`, `cardan serve` or \
 --daemon.
 
 Examples:

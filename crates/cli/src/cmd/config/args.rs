@@ -12,7 +12,7 @@ use crate::output::Form;
 #[command(
     arg_required_else_help = true,
     after_help = "\
-Files, the nearest first: the one named by --config or CARDAN_CONFIG, alone; else cardan.toml in this folder or
+Files, the nearest first: the one named by --config or CARDAN_CONFIG, alone; else cardan.toml in this folder or \
 above it within the project, then the user's. Each may import the files of other tools.
 
 Tools: claude-desktop, claude-code, vscode, cursor, windsurf, codex, gemini, opencode, inspector, mcporter, oh-my-pi
@@ -20,7 +20,7 @@ Tools: claude-desktop, claude-code, vscode, cursor, windsurf, codex, gemini, ope
 Examples:
   cardan config list
   cardan config explain weather
-  cardan config add weather https://example.com/mcp --header 'X-Key: ${WEATHER_KEY}'
+  cardan config add weather https://example.com/mcp --header 'X-Key: ${KEY}'
   cardan config import --from claude-code
   cardan config export --to cursor --write"
 )]
@@ -63,8 +63,8 @@ pub(crate) enum Verb {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A cardan.toml or another tool's file in a project may have been written by anyone. Its servers that start processes or send
-values of this machine elsewhere are used only when they are trusted, and again when anything about them has changed. Servers that
+A cardan.toml or another tool's file in a project may have been written by anyone. Its servers that start processes or send \
+values of this machine elsewhere are used only when they are trusted, and again when anything about them has changed. Servers that \
 `cardan config add` writes are trusted, as is every file that is named with --config.
 
 Examples:
@@ -114,12 +114,12 @@ pub(crate) struct ExplainArgs {
     override_usage = "cardan config add [OPTIONS] <NAME> <URL>\n       \
                       cardan config add [OPTIONS] <NAME> -- <COMMAND>...",
     after_help = "\
-Placeholders stay as they are and are expanded when the server is used: ${NAME}, ${NAME:-default}, ${input:id},
+Placeholders stay as they are and are expanded when the server is used: ${NAME}, ${NAME:-default}, ${input:id}, \
 ${file:path}, ${workspaceFolder}, ${userHome}.
 
 Examples:
   cardan config add weather https://example.com/mcp --bearer-env WEATHER_TOKEN
-  cardan config add files --scope project -- npx -y @modelcontextprotocol/server-filesystem .
+  cardan config add files --scope project -- npx -y some-server .
   cardan config add old https://example.com/sse --type sse
   cardan config add db --env 'DB_URL=${DB_URL}' -- db-mcp"
 )]
@@ -152,7 +152,7 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Another tool's file is changed only when it is named with --from. A name that is there several times is not removed
+Another tool's file is changed only when it is named with --from. A name that is there several times is not removed \
 before it is said which is meant.
 
 Examples:

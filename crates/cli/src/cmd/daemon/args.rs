@@ -11,9 +11,9 @@ use crate::output::Form;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Commands that are given --daemon reach configured servers through it; so do all where CARDAN_DAEMON is 1 or `daemon = true` is
-in the user's cardan.toml. The first such command starts it, so there is no need to do so by hand. A server starts when it is
-first called, and runs until the daemon ends: on `cardan daemon stop`, on SIGTERM or SIGINT, and when nobody has called for
+Commands that are given --daemon reach configured servers through it; so do all where CARDAN_DAEMON is 1 or `daemon = true` is \
+in the user's cardan.toml. The first such command starts it, so there is no need to do so by hand. A server starts when it is \
+first called, and runs until the daemon ends: on `cardan daemon stop`, on SIGTERM or SIGINT, and when nobody has called for \
 the time that --idle says.
 
 There is one for each user, configuration and working folder. The configuration's files are followed.
@@ -42,12 +42,22 @@ pub(crate) struct DaemonArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Show the daemons that run, and how their servers stand
+    #[command(after_help = "\
+Exits with 4 where none runs.
+
+Examples:
+  cardan daemon status
+  cardan daemon status --json")]
     Status {
         /// Print one line of JSON
         #[arg(long)]
         json: bool,
     },
     /// End the daemon; what runs may finish
+    #[command(after_help = "\
+Examples:
+  cardan daemon stop
+  cardan daemon stop --all")]
     Stop {
         /// End all daemons of this user, not only the one for here
         #[arg(long)]

@@ -1,0 +1,156 @@
+//! A command line that makes no sense: what the parser found, told as any other failure is, and what was probably meant.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use crate::args::Cli;
+use crate::failure::Failure;
+use crate::look::args::asked;
+use crate::look::{self, Tagging};
+use crate::output::Form;
+
+/// Tells it in the form that the command line asks for, as far as that can be seen.
+pub(crate) fn report(error: &Error, words: &[OsString]) -> ExitCode {
+    let has = |option: &str| own(words).any(|word| word == option);
+    let (tagging, form) = match (has("--jsonl"), has("--json")) {
+        (true, _) => (Tagging::Lines, Form::Json),
+        (false, true) => (Tagging::Result, Form::Json),
+        (false, false) => (Tagging::Result, Form::Text),
+    };
+    look::settle(asked(words), tagging);
+    Failure::usage(message(error)).next(next(error, words)).report(form)
+}
+
+/// Of what the parser says, what is wrong: no tips, which know nothing of servers, and no usage.
+fn message(error: &Error) -> String {
+    let told = error.render().to_string();
+    let told = told.strip_prefix("error: ").unwrap_or(&told);
+    let lines = told.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+fn next(error: &Error, words: &[OsString]) -> String {
+    let help = || match path(words).as_slice() {
+        [] => "see `cardan --help`".to_owned(),
+        path => format!("see `cardan {} --help`", path.join(" ")),
+    };
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(meant) = undashed(words)
+    {
+        return meant;
+    }
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        ContextValue::Strings(several) => several.first().cloned(),
+        _ => None,
+    });
+    suggested.map_or_else(help, |suggested| format!("did you mean `{suggested}`? or {}", help()))
+}
+
+/// What to do about a word that has no place here: what the command line was probably meant to be, else `next`.
+pub(crate) fn meant_or(next: impl Into<String>) -> String {
+    let words: Vec<_> = std::env::args_os().collect();
+    undashed(&words).unwrap_or_else(|| next.into())
+}
+
+/// The command line as it was probably meant, where a server's command stands there without `--` before it.
+fn undashed(words: &[OsString]) -> Option<String> {
+    let mut command = Cli::command().find_subcommand(words.get(1)?)?.clone();
+    command.build();
+    let servers = command.get_arguments().any(|arg| arg.is_last_set());
+    if !servers || own(words).count() < words.len() {
+        return None;
+    }
+    let takes_value = |word: &OsStr| {
+        let Some(long) = word.to_str().and_then(|word| word.strip_prefix("--")) else { return false };
+        let mut options = command.get_arguments();
+        options.any(|arg| arg.get_long() == Some(long) && arg.get_action().takes_values())
+    };
+    // The first word is the command's own where it needs one; whatever program has its name.
+    let skipped =
+        2 + command.get_arguments().filter(|arg| arg.is_positional() && arg.is_required_set()).count();
+    let at = (skipped..words.len()).find(|at| !takes_value(&words[at - 1]) && is_program(&words[*at]))?;
+    let (ours, server) = words[1..].split_at(at - 1);
+    let quoted = |words: &[OsString]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    Some(format!("put `--` before the server's command: cardan {} -- {}", quoted(ours), quoted(server)))
+}
+
+/// The words before those of a server's command.
+fn own(words: &[OsString]) -> impl Iterator<Item = &OsString> {
+    words.iter().take_while(|word| *word != "--")
+}
+
+/// The command that is named, as far as there is one.
+fn path(words: &[OsString]) -> Vec<String> {
+    let (mut command, mut path) = (Cli::command(), Vec::new());
+    for word in own(words).skip(1) {
+        command.build();
+        let Some(next) = command.find_subcommand(word) else { break };
+        path.push(next.get_name().to_owned());
+        command = next.clone();
+    }
+    path
+}
+
+/// Is it something that can be started here?
+fn is_program(word: &OsStr) -> bool {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    if word.is_empty() || word.as_encoded_bytes().starts_with(b"-") {
+        return false;
+    }
+    match word.as_encoded_bytes().contains(&b'/') {
+        true => runs(Path::new(word)),
+        false => std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|folder| runs(&folder.join(word)))),
+    }
+}
+
+/// A word as a shell reads it.
+fn quote(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@,+%~".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(line: &[&str]) -> Option<String> {
+        let words: Vec<OsString> = ["cardan"].iter().chain(line).map(OsString::from).collect();
+        undashed(&words)
+    }
+
+    /// CLI-4: who forgets `--` is shown where it belongs.
+    #[test]
+    fn a_forgotten_separator_is_found() {
+        let told = |line: &str| Some(format!("put `--` before the server's command: cardan {line}"));
+        // Every machine has sh and env; echo is the tool here, whatever programs there are.
+        assert_eq!(meant(&["call", "echo", "sh", "-y", "x y"]), told("call echo -- sh -y 'x y'"));
+        assert_eq!(meant(&["info", "env", "python3"]), told("info -- env python3"));
+        assert_eq!(meant(&["list", "tools", "--json", "sh"]), told("list tools --json -- sh"));
+        assert_eq!(meant(&["list", "--cwd", "sh", "env"]), told("list --cwd sh -- env"));
+        for line in [
+            &["call", "echo", "--", "sh", "-y"][..],
+            &["call", "sh"],
+            &["info", "weather"],
+            &["info", ""],
+            &["config", "list", "sh"],
+            &["nonsense", "sh"],
+            &[],
+        ] {
+            assert_eq!(meant(line), None, "{line:?}");
+        }
+    }
+}
