@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::named::Named;
 use crate::output::{print_json, tell};
-use crate::progress::{self, during};
+use crate::progress::{self, Bounds, during};
 use crate::target::Target;
 use crate::trace::Trace;
 use crate::warm::{Warm, Wish};
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     /// How long it took until calls could flow.
     pub(crate) opened_in: Duration,
     /// How long any one call may take.
-    deadline: Option<Duration>,
+    bounds: Bounds,
 }
 
 /// After Ctrl-C: how long the server may take to leave. A second Ctrl-C ends the wait.
@@ -65,9 +65,9 @@ impl Connection {
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
         let door = Door::of(target, &limits)?;
-        let shelf = match &door {
-            Door::Named(named) => named.shelf(),
-            _ => None,
+        let (shelf, call_limits) = match &door {
+            Door::Named(named) => (named.shelf(), named.bounded(&limits, options)),
+            _ => (None, limits.clone()),
         };
         let (watch, person) =
             (Watch::new(loudness, door.secrets()), Person::new(options, target, door.sampling()));
@@ -86,7 +86,7 @@ impl Connection {
                 () = interrupts.first() => Err(interrupted()),
             }
         };
-        let opened = during("opening a session", Some(limits.open_timeout), opening).await;
+        let opened = during("opening a session", Bounds::within(call_limits.open_timeout), opening).await;
         let (client, warm) = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
         if let Some(server) = client.server().implementation {
@@ -99,8 +99,8 @@ impl Connection {
             (Era::Legacy, None) => {}
         }
         let rehearsal = trace.filter(|_| options.dry_run);
-        let deadline = Some(limits.call_total_timeout).filter(|limit| !limit.is_zero());
-        Ok(Self { client, warm, shelf, watch, person, interrupts, rehearsal, opened_in, deadline })
+        let bounds = Bounds::of(&call_limits);
+        Ok(Self { client, warm, shelf, watch, person, interrupts, rehearsal, opened_in, bounds })
     }
 
     /// The client, for what needs no progress.
@@ -132,7 +132,7 @@ impl Connection {
         self.hold();
         tokio::select! {
             failure = self.rehearsed() => Err(failure),
-            outcome = during(WAITING, self.deadline, self.repeated(method, params)) => outcome,
+            outcome = during(WAITING, self.bounds, self.repeated(method, params)) => outcome,
         }
     }
 
@@ -153,7 +153,7 @@ impl Connection {
     /// Waits for visits that a call needs, no longer than for the call, and not for a server that is gone.
     async fn unless_late<T>(&self, begun: Instant, visits: impl Future<Output = T>) -> Result<T, Failure> {
         let late = async {
-            let Some(deadline) = self.deadline else { return std::future::pending().await };
+            let Some(deadline) = self.bounds.total else { return std::future::pending().await };
             tokio::time::sleep(deadline.saturating_sub(begun.elapsed())).await;
             let secs = deadline.as_secs_f64();
             let message = format!("the visit that the server wants first had not ended after {secs:.1} s");
@@ -188,8 +188,15 @@ impl Connection {
 
     /// All entries of a list.
     pub(crate) async fn all<P: Page>(&self, list: Method) -> Result<Vec<P::Entry>, Failure> {
-        let pages = self.unless_interrupted(self.client.pages::<P>(list).all());
-        during(WAITING, self.deadline, pages).await
+        let (mut pages, mut entries) = (self.client.pages::<P>(list), Vec::new());
+        loop {
+            // Each page has a call and so a deadline of its own.
+            let page = self.unless_interrupted(async { pages.next().await.transpose() });
+            match during(WAITING, self.bounds, page).await? {
+                Some(page) => entries.extend(page.entries()),
+                None => return Ok(entries),
+            }
+        }
     }
 
     /// Waits for `work`, which is what the command is for; Ctrl-C drops it, and what is dropped is cancelled on the wire.

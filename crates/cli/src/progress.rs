@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::Progress;
 use tokio::time::{MissedTickBehavior, interval};
@@ -43,13 +44,42 @@ enum Loudness {
 struct Run {
     what: &'static str,
     since: Instant,
-    /// When it ends in any case.
-    deadline: Option<Duration>,
+    bounds: Bounds,
+    /// When there was last a sign that it goes on.
+    heard: Instant,
     progress: Option<Progress>,
     drawn_at: Option<Instant>,
     lines: Allowance,
     /// Is there progress that no line has told yet?
     untold: bool,
+}
+
+/// How long something may take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Without a sign of life.
+    pub(crate) silence: Option<Duration>,
+    /// In all.
+    pub(crate) total: Option<Duration>,
+}
+
+impl Bounds {
+    /// Nothing but an end.
+    pub(crate) fn within(total: Duration) -> Self {
+        Self { silence: None, total: Some(total) }
+    }
+
+    /// Those of a call.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        let bound = |limit: Duration| Some(limit).filter(|limit| !limit.is_zero());
+        Self { silence: bound(limits.call_idle_timeout), total: bound(limits.call_total_timeout) }
+    }
+
+    /// After how long it ends, if nothing more is heard than was then.
+    fn end(self, heard: Duration) -> Option<Duration> {
+        let silence = self.silence.map(|silence| heard + silence);
+        silence.into_iter().chain(self.total).min()
+    }
 }
 
 /// How often the line moves. Half of it is the shortest time between two draws: fifteen in a second.
@@ -71,12 +101,8 @@ pub(crate) fn silence() {
 }
 
 /// Shows that `work` is waited for, until it is done.
-pub(crate) async fn during<T>(
-    what: &'static str,
-    deadline: Option<Duration>,
-    work: impl Future<Output = T>,
-) -> T {
-    let shown = Showing::begin(what, deadline);
+pub(crate) async fn during<T>(what: &'static str, bounds: Bounds, work: impl Future<Output = T>) -> T {
+    let shown = Showing::begin(what, bounds);
     let mut work = pin!(work);
     if !Surface::stderr().can_redraw() {
         return work.await;
@@ -103,6 +129,7 @@ pub(crate) fn told(progress: &Progress, secrets: &Redactor) {
     let message = message.map(|text| beginning(&text, MAX_MESSAGE).0.to_owned());
     run.progress = Some(Progress { message, ..*progress });
     run.untold = true;
+    run.heard = Instant::now();
     if Surface::stderr().can_redraw() {
         return status.draw();
     }
@@ -132,7 +159,12 @@ pub(crate) struct Hold;
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock().held -= 1;
+        let mut status = lock();
+        status.held -= 1;
+        // While somebody was asked the server waited, and not we for it.
+        if let Some(run) = &mut status.runs {
+            run.heard = Instant::now();
+        }
     }
 }
 
@@ -140,11 +172,8 @@ impl Drop for Hold {
 struct Showing;
 
 impl Showing {
-    fn begin(what: &'static str, deadline: Option<Duration>) -> Self {
-        let lines = Allowance { left: MAX_BURST, last: None };
-        let since = Instant::now();
-        let run = Run { what, since, deadline, progress: None, drawn_at: None, lines, untold: false };
-        lock().runs = Some(run);
+    fn begin(what: &'static str, bounds: Bounds) -> Self {
+        lock().runs = Some(Run::new(what, bounds));
         Self
     }
 }
@@ -235,17 +264,24 @@ impl Status {
     }
 }
 
-/// How wide a bar is.
+/// How wide a bar is; where there is little room, so that the deadline has some.
 const BAR: usize = 20;
+const NARROW_BAR: usize = 8;
+const NARROW: usize = 50;
 
 /// What turns while nobody knows how long.
 const TURNS: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 impl Run {
+    fn new(what: &'static str, bounds: Bounds) -> Self {
+        let (since, lines) = (Instant::now(), Allowance { left: MAX_BURST, last: None });
+        Self { what, since, bounds, heard: since, progress: None, drawn_at: None, lines, untold: false }
+    }
+
     fn shown(&self, elapsed: Duration, columns: usize) -> Line {
         let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default() % TURNS.len();
         let mut line = match self.progress.as_ref().and_then(share) {
-            Some(share) => bar(share),
+            Some(share) => bar(share, if columns < NARROW { NARROW_BAR } else { BAR }),
             None => Line::of(Style::Required, TURNS[turn]),
         };
         let done = self.progress.as_ref().map(|progress| match progress.total {
@@ -254,7 +290,9 @@ impl Run {
         });
         line.push(Style::Plain, done.as_deref().unwrap_or_default());
         let seconds = format!(" {} s", elapsed.as_secs());
-        let limit = self.deadline.map(|limit| format!(" of {} s", limit.as_secs())).unwrap_or_default();
+        // Whatever is heard puts the end off, and so it is told anew each time.
+        let end = self.bounds.end(self.heard.duration_since(self.since));
+        let limit = end.map(|end| format!(" of {} s", end.as_secs())).unwrap_or_default();
         let message = self.progress.as_ref().and_then(|progress| progress.message.as_deref());
         let message = Line::from(" ").with(Style::Plain, message.unwrap_or(self.what));
         // The message is cut first: how long it takes is what people look for.
@@ -270,9 +308,9 @@ fn share(progress: &Progress) -> Option<f64> {
     share.is_finite().then(|| share.clamp(0.0, 1.0))
 }
 
-fn bar(share: f64) -> Line {
-    let full = (share * BAR as f64) as usize;
-    let line = Line::of(Style::Good, &"█".repeat(full)).with(Style::Faint, &"░".repeat(BAR - full));
+fn bar(share: f64, columns: usize) -> Line {
+    let full = (share * columns as f64) as usize;
+    let line = Line::of(Style::Good, &"█".repeat(full)).with(Style::Faint, &"░".repeat(columns - full));
     line.with(Style::Plain, &format!(" {:3.0} %", (share * 100.0).floor()))
 }
 
@@ -300,11 +338,8 @@ mod tests {
             total,
             message: (!message.is_empty()).then(|| message.to_owned()),
         });
-        let lines = Allowance { left: 0, last: None };
-        let deadline = deadline.map(Duration::from_secs);
-        let what = "waiting for the answer";
-        let run =
-            Run { what, since: Instant::now(), deadline, progress, drawn_at: None, lines, untold: false };
+        let bounds = Bounds { silence: None, total: deadline.map(Duration::from_secs) };
+        let run = Run { progress, ..Run::new("waiting for the answer", bounds) };
         run.shown(Duration::from_secs(12), columns).painted(Paint::Plain)
     }
 
@@ -331,13 +366,27 @@ mod tests {
         }
     }
 
+    /// CLI-12: what is heard puts the end off, until the end that nothing puts off.
+    #[test]
+    fn cli_12_the_end_that_is_shown_is_the_one_in_force() {
+        let seconds = |secs| Duration::from_secs(secs);
+        let bounds = Bounds { silence: Some(seconds(30)), total: Some(seconds(100)) };
+        let shown = |heard| {
+            let run = Run::new("x", bounds);
+            let run = Run { heard: run.since + seconds(heard), ..run };
+            run.shown(seconds(heard + 2), 60).painted(Paint::Plain)
+        };
+        assert!(shown(0).ends_with(" 2 s of 30 s"), "{}", shown(0));
+        assert!(shown(40).ends_with(" 42 s of 70 s"), "{}", shown(40));
+        assert!(shown(90).ends_with(" 92 s of 100 s"), "{}", shown(90));
+        assert_eq!(Bounds::default().end(seconds(5)), None);
+    }
+
     /// A line for each is told at once, but for the time that someone is asked: then it is one, at the end.
     #[test]
     fn lines_wait_while_someone_is_asked() {
-        let lines = Allowance { left: MAX_BURST, last: None };
         let progress = Some(Progress { progress: 1.0, total: None, message: None });
-        let (what, since, deadline) = ("x", Instant::now(), None);
-        let run = Run { what, since, deadline, progress, drawn_at: None, lines, untold: true };
+        let run = Run { progress, untold: true, ..Run::new("x", Bounds::default()) };
         let mut status = Status { runs: Some(run), drawn: false, held: 1, loudness: Loudness::Shown };
         assert_eq!(status.line(Moment::Now), None);
         assert_eq!(status.line(Moment::End).as_deref(), Some("progress: 1\n"));

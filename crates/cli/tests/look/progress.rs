@@ -10,14 +10,38 @@ use super::server;
 #[test]
 fn a_bar_is_drawn_and_gone() {
     let words = ["call", "slow", "steps=4", "delay_ms=120", "--timeout", "90", "--", CARDAN, "demo"];
-    let mut seat = Pty::new(70).start(&words);
-    seat.sees(" of 4").sees("step ").sees(" s of 90 s");
-    let shown = seat.end().exits(0);
-    assert_eq!(shown.left(), "done");
-    let drawn = shown.written();
-    assert!(drawn.contains('█'), "{drawn}");
-    let one = |draw: &str| draw.chars().filter(|c| !c.is_control()).count();
-    assert!(drawn.split("␍␛[2K").all(|draw| one(draw) < 70 + 40), "each fits, colours aside: {drawn}");
+    for columns in [70, 40] {
+        let mut seat = Pty::new(columns).start(&words);
+        seat.sees(" of 4").sees(" s of 90 s");
+        let shown = seat.end().exits(0);
+        assert_eq!(shown.left(), "done");
+        let drawn = shown.written();
+        assert!(drawn.contains('█') && (columns < 70 || drawn.contains("step ")), "{drawn}");
+        let draws: Vec<String> = drawn.split("␍␛[2K").map(colourless).collect();
+        // The last column stays free, or the cursor would wrap.
+        let fits = |draw: &String| draw.trim_end().chars().count() < usize::from(columns);
+        assert!(draws.len() > 2 && draws.iter().all(fits), "{draws:#?}");
+    }
+}
+
+/// What is seen of something drawn in colours.
+fn colourless(drawn: &str) -> String {
+    let mut parts = drawn.split("␛[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |seen, part| seen + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+/// CLI-12: what is configured for a server is the deadline that is shown, and progress puts it off.
+#[test]
+fn cli_12_progress_puts_the_deadline_off() {
+    let scratch = Scratch::new("deadline");
+    let config = scratch.file("cardan.toml");
+    let server = format!("[servers.demo]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\ncall_timeout = 40\n");
+    std::fs::write(&config, server).unwrap();
+    let words = ["call", "demo", "slow", "steps=2", "delay_ms=1100", "--config", &config];
+    let mut seat = Pty::new(100).start(&words);
+    seat.sees("waiting for the answer").sees(" s of 40 s").sees("1 of 2").sees(" s of 41 s");
+    seat.end().exits(0);
 }
 
 /// CLI-12: as long as nothing is told, something turns.

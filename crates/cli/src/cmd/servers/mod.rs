@@ -31,7 +31,7 @@ use crate::interrupt::Interrupts;
 use crate::log::Log;
 use crate::look::Surface;
 use crate::output::{self, Form, clean, tell};
-use crate::progress::during;
+use crate::progress::{Bounds, during};
 
 pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
     let interrupts = Interrupts::watch()?;
@@ -139,7 +139,7 @@ async fn wait(fleet: &Fleet, patience: Patience, interrupts: &Interrupts) -> Wai
             Patience::Window(window) if window.is_zero() => {}
             Patience::Window(window) => fleet.settle(window).await,
             Patience::Started(within) => {
-                during("starting the servers", Some(within), fleet.started(within)).await;
+                during("starting the servers", Bounds::within(within), fleet.started(within)).await;
             }
         }
     };
