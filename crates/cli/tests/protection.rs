@@ -168,6 +168,20 @@ fn t16_beyond_loopback_a_token_is_made() {
     assert_ne!(tokens[0], tokens[1]);
 }
 
+/// T16: so it is with the demo server, which anybody can make work for them.
+#[test]
+fn t16_the_demo_beyond_loopback_asks_for_a_token() {
+    let world = World::new("demo", "");
+    let words = ["serve", "--listen", "0.0.0.0:0", "--allow-host", "127.0.0.1"];
+    let demo = Gateway::of(world.command(&words));
+    world.run(&["list", &demo.url, "tools"]).exits(3);
+    world.run_as("cardan_wrong-and-long-enough", &["list", &demo.url, "tools"]).exits(3);
+    world.run_as(&demo.token().unwrap(), &["list", &demo.url, "tools"]).exits(0);
+    let free = Gateway::of(world.command(&["serve", "--listen", "127.0.0.1:0"]));
+    assert_eq!(free.token(), None, "{}", free.greeting);
+    world.run(&["list", &free.url, "tools"]).exits(0);
+}
+
 /// T16: so it is with a bridge, unless it is given a token; on loopback it asks for one only where it is given one.
 #[test]
 fn t16_a_bridge_beyond_loopback_asks_for_a_token() {

@@ -14,9 +14,13 @@ use crate::access::unusable;
 use crate::args::{Listening, ServeArgs};
 use crate::cmd::gateway;
 use crate::cmd::greeting::{Served, greeting};
+use crate::cmd::lock::Lock;
 use crate::demo;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+
+/// How a token lasts.
+const KEEP: &str = "put it into a variable and run `cardan bridge --key-env VARIABLE -- cardan demo`";
 
 pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     if args.all || args.config.is_some() {
@@ -32,7 +36,10 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     let stop = Interrupts::watch()?;
     let door = Door::open(&args.listening).await?;
-    let endpoint = Endpoint::new(demo::server(door.limits.clone()), Options::new(door.allow.clone()));
+    let lock = Lock::default();
+    lock.closed(door.address, &args.listening.hosts, KEEP, args.log)?;
+    let options = Options::new(door.allow.clone()).verify(lock.verify());
+    let endpoint = Endpoint::new(demo::server(door.limits.clone()), options);
     let greeting = greeting(&Served::Demo, door.address, door.identity.as_ref(), &args.listening);
     args.log.start(&door.url(), &greeting);
     stop.unless_twice(door.listener.serve(endpoint, args.log.asked(&stop))).await;
