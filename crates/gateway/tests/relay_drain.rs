@@ -1,4 +1,4 @@
-//! The end of an HTTP door while calls wait for their modern clients.
+//! The end while calls wait for their modern clients: of an HTTP door, of a WebSocket, and of a stream such as a pipe.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardan_client::{Answerers, Client, Urls};
+use cardan_client::{Answerers, Client, Connector, Urls};
 use cardan_dial::Http;
 use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Endpoint, Options};
@@ -18,6 +18,8 @@ use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
 use cardan_proto::model::form::Form;
+use cardan_runtime::memory;
+use cardan_runtime::service::Host as _;
 use cardan_server::{Cx, Server, Stop};
 use relaying::{choice, relay_with, revisions, soon};
 use serde_json::json;
@@ -51,8 +53,7 @@ fn options(behind: Behind, grace: Duration) -> relay::Options {
 }
 
 /// A modern client that lets the test know what it is asked, and waits for a word before it answers.
-async fn connect(address: SocketAddr, asked: mpsc::UnboundedSender<()>, go: Arc<Notify>) -> Client {
-    let http = Http::new(&format!("http://{address}/mcp")).unwrap().limits(&Limits::DEFAULT);
+fn hesitating(asked: mpsc::UnboundedSender<()>, go: Arc<Notify>) -> Connector {
     let answer = move |_: ElicitParams| {
         let (asked, go) = (asked.clone(), Arc::clone(&go));
         async move {
@@ -62,8 +63,12 @@ async fn connect(address: SocketAddr, asked: mpsc::UnboundedSender<()>, go: Arc<
         }
     };
     let answerers = Answerers::default().elicit(Urls::Offered, answer);
-    let client = Client::builder("client", "1").era(choice(Era::Modern)).answer(answerers);
-    client.connect_link(http.link().unwrap()).await.unwrap()
+    Client::builder("client", "1").era(choice(Era::Modern)).answer(answerers)
+}
+
+async fn connect(address: SocketAddr, asked: mpsc::UnboundedSender<()>, go: Arc<Notify>) -> Client {
+    let http = Http::new(&format!("http://{address}/mcp")).unwrap().limits(&Limits::DEFAULT);
+    hesitating(asked, go).connect_link(http.link().unwrap()).await.unwrap()
 }
 
 /// Waits until nobody new is served.
@@ -99,6 +104,61 @@ async fn f23_the_end_waits_for_calls_that_ask() {
         go.notify_one();
         let result = soon("the result", call).await.unwrap().unwrap();
         assert_eq!(result.content[0].as_text(), Some("Accept Accept"), "{era:?} {behind:?}");
+        soon("the end", serving).await.unwrap();
+        relay.end("the test is over").await;
+    }
+}
+
+/// How a client comes that stays on one link.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    Stream,
+    Socket,
+}
+
+/// F23: so it is where a client stays on one link: over pipes and sockets, and over WebSocket. Nothing new begins there
+/// meanwhile.
+#[tokio::test]
+async fn f23_the_end_of_a_link_waits_for_calls_that_ask() {
+    let servers = [(Era::Legacy, Behind::One), (Era::Modern, Behind::One), (Era::Modern, Behind::Many)];
+    for ((era, behind), link) in
+        servers.into_iter().flat_map(|one| [(one, Link::Stream), (one, Link::Socket)])
+    {
+        let case = format!("{era:?} {behind:?} {link:?}");
+        let (relay, _) = relay_with(&server(era), options(behind, Duration::from_secs(600))).await;
+        let (stop, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (ask, mut asked) = mpsc::unbounded_channel();
+        let connector = hesitating(ask, Arc::clone(&go));
+        let (client, serving) = match link {
+            Link::Stream => {
+                let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+                let (served, stop) = (relay.clone(), Arc::clone(&stop));
+                let serving = tokio::spawn(async move {
+                    let close = async {
+                        stop.notified().await;
+                        served.close("asked to stop");
+                    };
+                    tokio::join!(served.serve(theirs), close);
+                });
+                (connector.connect_link(ours).await.unwrap(), serving)
+            }
+            Link::Socket => {
+                let (address, serving) = serve(&relay, &stop).await;
+                let url = format!("ws://{address}/ws");
+                let ws = cardan_ws::dial(&url, &cardan_ws::Dial::new(&Limits::DEFAULT)).await.unwrap();
+                (connector.connect_link(ws).await.unwrap(), serving)
+            }
+        };
+        let call = tokio::spawn(client.call_tool("twice", &json!({})).unwrap());
+        soon("the first question", asked.recv()).await.unwrap();
+        stop.notify_one();
+        while soon("a refusal", client.all_tools()).await.is_ok() {}
+        go.notify_one();
+        soon("the second question", asked.recv()).await.unwrap();
+        assert!(!serving.is_finished(), "{case}");
+        go.notify_one();
+        let result = soon("the result", call).await.unwrap().unwrap();
+        assert_eq!(result.content[0].as_text(), Some("Accept Accept"), "{case}");
         soon("the end", serving).await.unwrap();
         relay.end("the test is over").await;
     }

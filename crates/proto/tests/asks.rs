@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::code::BUSY;
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
     Answer, Ask, AskKey, Asks, CallOptions, Cause, Command, Deadline, Delivery, Event, Input, Outcome, Ticket,
@@ -469,4 +471,82 @@ fn deprecated_asks_are_served() {
     assert_eq!(client.found(), [Rule::Deprecated]);
     assert_eq!(client.asked().len(), 1);
     assert_eq!(client.closed, None);
+}
+
+/// A modern client that was asked something, and holds this state.
+fn asked(server: &mut Bench, id: u64, state: &str) {
+    server.feed(modern_with(id, "tools/call", json!({"name": "a"}), json!({"roots": {}})));
+    let key = server.called().key;
+    server.ask(key, &[("where", Method::RootsList, json!({}))], Some(state));
+    assert_eq!(server.one()["result"]["requestState"], state);
+}
+
+fn back(id: u64, state: &str) -> Value {
+    let answers = json!({"where": {"roots": []}});
+    let params = json!({"name": "a", "inputResponses": answers, "requestState": state});
+    modern_with(id, "tools/call", params, json!({"roots": {}}))
+}
+
+/// F23: the end of a link waits for a client that was asked something. It alone may still call, as often as it is asked.
+#[test]
+fn f23_the_end_waits_for_who_was_asked() {
+    let mut server = Bench::server();
+    asked(&mut server, 1, "first");
+    server.close("asked to stop");
+    assert!(server.closed.is_none());
+    server.feed(modern(2, "tools/call", json!({"name": "a"})));
+    server.feed(back(3, "forged"));
+    let refused: Vec<i64> = server.sent().iter().map(code).collect();
+    assert_eq!(refused, [BUSY, BUSY]);
+    server.feed(back(4, "first"));
+    let key = server.called().key;
+    server.ask(key, &[("where", Method::RootsList, json!({}))], Some("second"));
+    assert_eq!(server.one()["id"], 4);
+    assert!(server.closed.is_none());
+    server.feed(back(5, "first"));
+    assert_eq!(code(&server.one()), BUSY, "a state is brought back once");
+    server.feed(back(6, "second"));
+    let key = server.called().key;
+    server.done(key, json!({}));
+    assert_eq!(server.one()["id"], 6);
+    assert_eq!(server.closed, Some(Cause::ClosedByUs("asked to stop".into())));
+}
+
+/// F23: a question that somebody else wrote into the result is waited for, too.
+#[test]
+fn f23_the_end_waits_where_the_result_was_passed_on() {
+    let mut server = Bench::server();
+    server.feed(modern_with(1, "tools/call", json!({"name": "a"}), json!({"roots": {}})));
+    let key = server.called().key;
+    let result = input_required(Some(json!({"where": {"method": "roots/list"}})), Some("theirs"));
+    server.local(Command::Answer { key, answer: Answer::Sealed(raw(&result)) });
+    server.close("asked to stop");
+    assert_eq!(server.one()["result"], result);
+    assert!(server.closed.is_none());
+    server.feed(back(2, "theirs"));
+    let key = server.called().key;
+    server.done(key, json!({}));
+    assert!(server.closed.is_some());
+}
+
+/// F24: it waits within its time, for nobody who cannot come back, and for no state that is good no more.
+#[test]
+fn f24_the_end_does_not_wait_for_ever_for_who_was_asked() {
+    let mut server = Bench::server();
+    asked(&mut server, 1, "never");
+    server.close("asked to stop");
+    server.wait(Limits::DEFAULT.drain_timeout);
+    assert!(server.closed.is_some(), "the time is over");
+
+    let mut server = Bench::server();
+    asked(&mut server, 1, "gone");
+    server.close("asked to stop");
+    server.handle(Input::ReadClosed);
+    assert!(server.closed.is_some(), "its client has left");
+
+    let mut server = Bench::server();
+    asked(&mut server, 1, "old");
+    server.wait(Limits::DEFAULT.request_state_ttl);
+    server.close("asked to stop");
+    assert!(server.closed.is_some(), "the state has expired");
 }

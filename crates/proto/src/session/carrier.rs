@@ -136,6 +136,11 @@ impl Carrier {
         self.framed_bytes += bytes as u64;
     }
 
+    /// How calls on this link are given up.
+    pub(super) fn cancel(&self) -> Cancel {
+        self.abilities.cancel
+    }
+
     /// What arrived on this link so far.
     pub(super) fn arrived_bytes(&self) -> u64 {
         self.framed_bytes.max(self.received_bytes)

@@ -59,6 +59,7 @@ impl Session {
         // Inside a batch the other entries come first: the peer will close the link itself.
         if batch.is_none() && self.drain.is_none() {
             self.end_listens();
+            self.none_comes_back();
             self.drain(Cause::ClosedByPeer, self.config.limits.drain_timeout);
         }
     }

@@ -23,6 +23,7 @@ mod opening;
 mod outcome;
 mod progress;
 pub mod replay;
+mod returning;
 mod serve;
 pub mod state;
 mod tables;
@@ -43,6 +44,7 @@ use self::heal::Heal;
 use self::listens::{Heard, Standing};
 use self::opening::Opening;
 use self::progress::LogPace;
+use self::returning::Returning;
 use self::state::{State, StateChange};
 use self::tables::{BatchKey, Inbound, Outbound};
 use crate::dialect::quirk::{Quirk, Tally};
@@ -94,6 +96,8 @@ pub struct Session {
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
     drain: Option<(Moment, Cause)>,
+    /// Server: clients that were asked something.
+    returning: Returning,
     /// Why we ended the link, until it is gone.
     ended: Option<Cause>,
     /// Strict: the rule whose breach ends the link, once the input that broke it is dealt with.
@@ -135,6 +139,7 @@ impl Session {
             noise: 0,
             alarm: None,
             drain: None,
+            returning: Returning::default(),
             ended: None,
             broken: None,
         }
@@ -388,6 +393,7 @@ impl Session {
             Role::Client => self.end(self.cause_or(Cause::ClosedByPeer)),
             Role::Server => {
                 self.end_handed_listens();
+                self.none_comes_back();
                 self.drain(Cause::ClosedByPeer, self.config.limits.eof_grace);
             }
         }
@@ -419,7 +425,7 @@ impl Session {
             Some((until, first)) => (until.min(self.now + grace), first),
             None => (self.now + grace, cause),
         };
-        if self.inbound.len() == 0 {
+        if self.inbound.len() == 0 && !self.awaits(&cause) {
             return self.end(cause);
         }
         if self.state == State::Ready {
@@ -430,9 +436,10 @@ impl Session {
 
     /// After a call of the peer has ended: was it the last one we waited for?
     fn drained(&mut self) {
-        if self.inbound.len() == 0
-            && let Some((_, cause)) = self.drain.take()
-        {
+        if self.inbound.len() > 0 || self.drain.as_ref().is_some_and(|(_, cause)| self.awaits(cause)) {
+            return;
+        }
+        if let Some((_, cause)) = self.drain.take() {
             self.end(cause);
         }
     }
@@ -479,6 +486,7 @@ impl Session {
         self.lose_listens(cause);
         self.opening.deadline = None;
         self.drain = None;
+        self.none_comes_back();
         self.alarm = None;
     }
 

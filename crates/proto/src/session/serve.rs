@@ -125,7 +125,10 @@ impl Session {
             let fault = Fault::method_not_found(call.method.name());
             return self.reply(lane, batch, Some(call.id), revision, Err(fault));
         }
-        if self.state != State::Ready || self.inbound.len() >= self.config.limits.calls_inbound {
+        let room = self.inbound.len() < self.config.limits.calls_inbound;
+        // Who was asked before the end began may still answer.
+        let admits = room && (self.comes_back(&call) || self.state == State::Ready);
+        if !admits {
             let why = if self.state == State::Ready { "too many calls in flight" } else { "shutting down" };
             let fault = Fault::new(code::BUSY, format!("{why}; try again later"));
             return self.reply(lane, batch, Some(call.id), revision, Err(fault));
@@ -158,7 +161,10 @@ impl Session {
     ) {
         let answers = match self.retry_answers(&call, revision) {
             Ok(answers) => answers,
-            Err(fault) => return self.reply(lane, batch, Some(call.id), revision, Err(fault)),
+            Err(fault) => {
+                self.reply(lane, batch, Some(call.id), revision, Err(fault));
+                return self.drained();
+            }
         };
         // Only a call that runs is waited for: one refused here has its reply already.
         if let Some(batch) = batch {
@@ -304,6 +310,9 @@ impl Session {
 
     fn finish_sealed(&mut self, key: CallKey, result: Bytes) {
         let Some(running) = self.finished(key) else { return };
+        if running.call.method.may_ask() {
+            self.asked_by(&result);
+        }
         self.reply(running.lane, running.batch, Some(running.call.id), running.revision, Ok(result));
         self.drained();
     }
@@ -361,6 +370,9 @@ impl Session {
             Era::Modern => {
                 let result = era::input_required(&asks, revision, &self.config);
                 let Some(running) = self.inbound.remove(key) else { return };
+                if let Some(state) = &asks.state {
+                    self.asked_with(state);
+                }
                 self.reply(running.lane, running.batch, Some(running.call.id), revision, Ok(result));
                 self.drained();
             }
