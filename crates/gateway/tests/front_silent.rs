@@ -16,7 +16,7 @@ use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::fleet::{ANSWER, GUESS};
 use cardan_proto::method::Method;
-use cardan_proto::session::config::{Config, Role};
+use cardan_proto::session::config::{Config, Interests, Role};
 use cardan_proto::session::event::{Answer, CallOptions, Called};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::driver::Driver;
@@ -65,6 +65,7 @@ impl Small {
             Method::ResourcesRead if uri.as_deref() == Some(&*format!("x://{name}")) => {
                 json!({"contents": [{"uri": format!("x://{name}"), "text": name}]})
             }
+            Method::ResourcesSubscribe if uri.as_deref() == Some(&*format!("x://{name}")) => json!({}),
             _ => return Answer::Fault(Fault::resource_not_found(&uri.unwrap_or_default())),
         };
         Answer::Done(Bytes::from(result.to_string()))
@@ -85,10 +86,11 @@ fn small(name: &'static str, manner: Manner) -> Spec {
     let service = Arc::new(Small(name, manner));
     let identity = Bytes::from(json!({"name": name, "version": "1"}).to_string());
     let capabilities = json!({
-        "tools": {}, "resources": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+        "tools": {}, "resources": {"subscribe": true}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
     });
     let mut config = Config::new(Role::Server, identity, Bytes::from(capabilities.to_string()));
     config.revisions = revisions(Era::Legacy);
+    config.interests = Interests::Handed;
     let config = Arc::new(config);
     let (making, _) = making(move |link| {
         let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
@@ -141,6 +143,26 @@ async fn f37_one_silent_server_is_not_waited_for() {
             assert!(none.contains(NAMES[silent]) && none.contains("did not answer"), "{none}");
             assert!(began.elapsed() <= ANSWER * 2, "{silent} {era:?} {:?}", began.elapsed());
         }
+        front.end("done").await;
+    }
+}
+
+/// F37: whoever subscribes to what no list has is not held up for long by a server that does not say whether it has it.
+#[tokio::test(start_paused = true)]
+async fn f37_who_subscribes_does_not_wait_for_a_silent_server() {
+    for silent in [0, 4, 9] {
+        let front = front(ten(silent));
+        front.settled().await;
+        let client = at(&front, Era::Legacy, plain()).await;
+        for (at, name) in NAMES.into_iter().enumerate().filter(|(at, _)| *at != silent) {
+            let began = Instant::now();
+            let uri = json!({"uri": format!("x://{name}")});
+            patient(&client, Method::ResourcesSubscribe, uri).await.unwrap();
+            let within = if at < silent { GUESS } else { ANSWER + GUESS };
+            assert!(began.elapsed() <= within, "{silent} {name} {:?}", began.elapsed());
+        }
+        let none = patient(&client, Method::ResourcesSubscribe, json!({"uri": "x://none"})).await;
+        assert!(matches!(none, Err(CallError::Fault(_))), "{none:?}");
         front.end("done").await;
     }
 }

@@ -338,23 +338,20 @@ impl Station {
         self.front.settled().await;
         self.sought_at(uri).await?;
         let mut refused = None;
-        for (upstream, _) in self.view().having(uri, Purpose::Listen) {
-            let reached = match self.front.house.relays.reach(&upstream).await {
-                Ok(reached) => reached,
-                Err(fault) => {
-                    refused.get_or_insert(fault);
-                    continue;
-                }
+        let having = self.view().having(uri, Purpose::Listen);
+        let several = having.len() > 1;
+        for (upstream, likely) in having {
+            let subscribing = self.subscribe_at(&upstream, uri);
+            // One that may have it and is silent hides no other, as with reading.
+            let subscribed = match likely {
+                Likely::Guessed if several => tokio::time::timeout(ANSWER, subscribing)
+                    .await
+                    .unwrap_or_else(|_| Err(relays::silent(&upstream))),
+                _ => subscribing.await,
             };
-            let seat = self.seat(&upstream, &reached);
-            match seat.side.subscribe(uri).await {
+            match subscribed {
+                Ok(()) => return Ok(empty()),
                 Err(fault) => drop(refused.get_or_insert(fault)),
-                Ok(()) => {
-                    let mut subscribed = lock(&seat.subscribed);
-                    subscribed.0.insert(uri.into());
-                    subscribed.1.get_or_insert(reached.visit);
-                    return Ok(empty());
-                }
             }
         }
         let listed = self.view().find(Kind::Resources, uri).is_some();
@@ -362,6 +359,16 @@ impl Station {
             true => Fault::invalid_params("params.uri: its server does not tell changes of it"),
             false => Fault::resource_not_found(uri),
         }))
+    }
+
+    async fn subscribe_at(self: &Arc<Self>, upstream: &Arc<Upstream>, uri: &str) -> Result<(), Fault> {
+        let reached = self.front.house.relays.reach(upstream).await?;
+        let seat = self.seat(upstream, &reached);
+        seat.side.subscribe(uri).await?;
+        let mut subscribed = lock(&seat.subscribed);
+        subscribed.0.insert(uri.into());
+        subscribed.1.get_or_insert(reached.visit);
+        Ok(())
     }
 
     /// Subscribes anew to what was subscribed to at a server that is another now. It may have changed in between.
