@@ -1,6 +1,7 @@
 //! Server: modern calls that were answered with a question. Their clients come back by the same link, if it lasts.
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use super::Session;
 use super::carrier::Cancel;
@@ -20,8 +21,7 @@ const ASKING_BYTES: usize = 64 << 10;
 impl Session {
     /// A client was asked something, and holds this state until it comes back.
     pub(super) fn asked_with(&mut self, state: &str) {
-        // Where each call has a link of its own, nobody comes back by it.
-        if self.carrier.cancel() == Cancel::ByClosing {
+        if !self.lasts() {
             return;
         }
         let (now, limits) = (self.now, &self.config.limits);
@@ -34,9 +34,11 @@ impl Session {
         held.push((state.into(), now + limits.request_state_ttl));
     }
 
-    /// The same by a result that somebody else has written.
+    /// The same by a result that somebody else has written. Nearly none asks, and those are not read for it.
     pub(super) fn asked_by(&mut self, result: &Bytes) {
-        if result.len() <= ASKING_BYTES
+        if self.lasts()
+            && result.len() <= ASKING_BYTES
+            && memmem::find(result, b"input_required").is_some()
             && ResultType::peek(result) == ResultType::InputRequired
             && let Ok(Some(state)) = member_of(result, "requestState")
             && let Ok(state) = serde_json::from_slice::<Box<str>>(&state)
@@ -54,6 +56,11 @@ impl Session {
         let held = &mut self.returning.0;
         let at = held.iter().position(|(other, _)| **other == *state);
         at.map(|at| held.remove(at)).is_some()
+    }
+
+    /// Where each call has a link of its own, nobody comes back by it.
+    fn lasts(&self) -> bool {
+        self.carrier.cancel() != Cancel::ByClosing
     }
 
     /// Nobody can come back any more.

@@ -310,7 +310,7 @@ impl Session {
 
     fn finish_sealed(&mut self, key: CallKey, result: Bytes) {
         let Some(running) = self.finished(key) else { return };
-        if running.call.method.may_ask() {
+        if running.revision.era() == Era::Modern && running.call.method.may_ask() {
             self.asked_by(&result);
         }
         self.reply(running.lane, running.batch, Some(running.call.id), running.revision, Ok(result));
