@@ -20,7 +20,7 @@ use cardan::proto::model::{LogLevel, Tool};
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{CallOptions, Cause, Change, Delivery, Event, Interest, Repeat};
 use cardan::proto::upkeep::condition::{Condition, Transition};
-use cardan::proto::upkeep::policy::{Policy, Probe, Unconnected};
+use cardan::proto::upkeep::policy::{Policy, Unconnected};
 use cardan::runtime::memory::{self, MemoryLink};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -493,8 +493,7 @@ async fn png_2_a_silent_peer_is_noticed() {
             };
             async move { link }
         });
-        let probe = Probe { every: Some(secs(30)), within: secs(10), busy_within: secs(60) };
-        let managed = Managed::start(connector(era), way, Policy { probe, ..Policy::REMOTE });
+        let managed = Managed::start(connector(era), way, Policy::REMOTE);
         ready(&managed).await;
         let begun = Instant::now();
         let mut watcher = managed.transitions();

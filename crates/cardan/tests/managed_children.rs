@@ -18,7 +18,7 @@ use cardan::proto::limits::Limits;
 use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{CallOptions, Cause, Change, Event, Interest};
 use cardan::proto::upkeep::condition::Condition;
-use cardan::proto::upkeep::policy::{Backoff, Burst, Policy, Probe};
+use cardan::proto::upkeep::policy::{AtWork, Backoff, Burst, Policy, Probe};
 use cardan::transport::guard::Guard;
 use cardan::transport::spawn::Spawn;
 use common::keeping::{PATIENCE, until, within};
@@ -245,7 +245,7 @@ async fn f12_a_stopped_child_is_noticed() {
     let children = Children::new("stopped", "serve");
     // Long enough for a child that is not stopped to answer on a machine that has other things to do.
     let (every, bound) = (Duration::from_millis(500), Duration::from_secs(5));
-    let probe = Probe { every: Some(every), within: bound, busy_within: bound };
+    let probe = Probe { every: Some(every), within: bound, busy_within: bound, at_work: AtWork::Asked };
     let managed = children.start(Policy { probe, ..eager() });
     within("ready", managed.ready(PATIENCE)).await.unwrap();
     let mut watcher = managed.transitions();
@@ -261,6 +261,27 @@ async fn f12_a_stopped_child_is_noticed() {
     until(&mut watcher, "ready").await;
     managed.call_tool("add", &json!({ "n": 2 })).unwrap().await.unwrap();
     assert_eq!(children.ran(), HashMap::from([(2, 1)]));
+    within("the close", managed.close("done")).await;
+    children.gone().await;
+}
+
+/// PNG-2, F12: so is one that is stopped while nobody calls it, by the policy that children have; only its times are
+/// shorter here. `managed_idle` has it with the times as shipped, without a process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f12_an_idle_child_that_is_stopped_is_noticed() {
+    let _turn = TURN.lock().await;
+    let children = Children::new("idle", "serve");
+    let (every, bound) = (Duration::from_millis(200), Duration::from_secs(3));
+    let probe = Probe { every: Some(every), within: bound, ..Policy::CHILD.probe };
+    let managed = children.start(Policy { probe, ..eager() });
+    within("ready", managed.ready(PATIENCE)).await.unwrap();
+    let mut watcher = managed.transitions();
+    until(&mut watcher, "ready").await;
+    children.signal(Signal::STOP);
+    let lost = until(&mut watcher, "disconnected").await;
+    assert_eq!(lost.cause, Some(Cause::Silent(bound)));
+    within("a call", managed.call_tool("add", &json!({ "n": 1 })).unwrap()).await.unwrap();
+    assert_eq!((children.starts(), children.ran()), (2, HashMap::from([(1, 1)])));
     within("the close", managed.close("done")).await;
     children.gone().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cardan_proto::limits::config::{RECONNECT_COUNT, RECONNECT_TIME};
-use cardan_proto::upkeep::policy::{Backoff, Burst, Policy, Probe, Quiet, Unconnected};
+use cardan_proto::upkeep::policy::{AtWork, Backoff, Burst, Policy, Probe, Quiet, Unconnected};
 
 /// By which numbers a connection is kept. What is not said is as usual for its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,6 +119,8 @@ impl Reconnect {
                     .map_or(probe.every, |every| Some(every).filter(|every| !every.is_zero())),
                 within,
                 busy_within,
+                // Who says how long one may take that is at work wants it asked.
+                at_work: self.probe_busy_within.map_or(probe.at_work, |_| AtWork::Asked),
             },
             unconnected: self.calls.unwrap_or(usual.unconnected),
             resends: self.resends.map_or(usual.resends, |said| said.min(RECONNECT_COUNT)),
@@ -185,7 +187,12 @@ mod tests {
             quiet: Some(Quiet { min: secs(4), max: secs(5) }),
             burst: Burst { restarts: 6, within: secs(7) },
             stable_after: secs(8),
-            probe: Probe { every: Some(secs(9)), within: secs(10), busy_within: secs(11) },
+            probe: Probe {
+                every: Some(secs(9)),
+                within: secs(10),
+                busy_within: secs(11),
+                at_work: AtWork::Asked,
+            },
             unconnected: Unconnected::Fail,
             resends: 12,
         };

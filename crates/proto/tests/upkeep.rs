@@ -143,7 +143,9 @@ fn s2_42_five_attempts_then_quiet_or_stop() {
 /// looked after by the new ones; the same numbers again change nothing.
 #[test]
 fn s2_42_other_numbers_hold_at_once() {
-    let once = Policy { backoff: Backoff { attempts: 1, ..Policy::CHILD.backoff }, ..Policy::CHILD };
+    let unasked = Probe { every: None, ..Policy::CHILD.probe };
+    let backoff = Backoff { attempts: 1, ..Policy::CHILD.backoff };
+    let once = Policy { backoff, probe: unasked, ..Policy::CHILD };
     let twice = Policy { backoff: Backoff { attempts: 2, ..once.backoff }, ..once };
     let mut rig = Rig::new(once, 3);
     let fail = |rig: &mut Rig| {
@@ -404,7 +406,8 @@ fn png_2_an_unanswered_probe_loses_the_link() {
 /// A failure on a live link raises a doubt, whatever the period; one probe settles it for all.
 #[test]
 fn a_doubt_is_settled_by_one_probe() {
-    let mut rig = Rig::new(Policy::CHILD, 1);
+    let probe = Probe { every: None, ..Policy::CHILD.probe };
+    let mut rig = Rig::new(Policy { probe, ..Policy::CHILD }, 1);
     rig.open();
     let link = rig.link();
     assert_eq!(rig.upkeep.deadline(), None);
@@ -412,6 +415,21 @@ fn a_doubt_is_settled_by_one_probe() {
     assert!(rig.feed(Input::Doubted { link }).is_empty());
     rig.feed(Input::Probed { link, trouble: None });
     assert_eq!(rig.feed(Input::Doubted { link }), ["probe"]);
+}
+
+/// PNG-2: a peer that is at work is spared until the next time, unless someone doubts it meanwhile.
+#[test]
+fn png_2_a_spared_peer_is_asked_next_time_or_upon_a_doubt() {
+    let mut rig = Rig::new(Policy::CHILD, 1);
+    rig.open();
+    let link = rig.link();
+    assert_eq!(rig.wait(), ["probe"]);
+    assert!(rig.feed(Input::Spared { link }).is_empty());
+    assert_eq!((rig.wait(), rig.now), (vec!["probe".to_owned()], at(60)));
+    assert!(rig.feed(Input::Doubted { link }).is_empty(), "one at a time");
+    assert_eq!(rig.feed(Input::Spared { link }), ["probe"], "nobody has looked yet");
+    rig.feed(Input::Probed { link, trouble: None });
+    assert_eq!((rig.wait(), rig.now), (vec!["probe".to_owned()], at(90)));
 }
 
 /// SUB-17: a listen that breaks on a live link is tried again with growing waits, and only lasting success resets them.

@@ -16,7 +16,8 @@ use cardan_proto::model::{
 };
 use cardan_proto::session::event::{CallOptions, Cause, Delivery, Outcome};
 use cardan_proto::upkeep::condition::Condition;
-use cardan_proto::upkeep::{Input, LinkNumber, Output};
+use cardan_proto::upkeep::policy::AtWork;
+use cardan_proto::upkeep::{Input, LinkNumber, Output, Why};
 use cardan_runtime::peer::CallHandle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
@@ -25,8 +26,9 @@ use super::hearing::{Ears, Heard};
 use super::kept::{Kept, Renewed};
 use super::way::{Reaching, Way};
 use crate::caller::{Caller, ping};
-use crate::client::Client;
+use crate::client::{Client, ServerInfo};
 use crate::connect::Connector;
+use crate::error::Settled;
 
 /// Keeps one connection until it is closed by us. Dropping it ends the link at once.
 pub(super) struct Keeper {
@@ -37,6 +39,8 @@ pub(super) struct Keeper {
     reaching: Option<Attempt>,
     client: Option<(LinkNumber, Client)>,
     probe: Option<Probing>,
+    /// The server has answered a ping before.
+    knows_ping: bool,
     /// When to ask what could not be asked.
     ask_again: Option<(LinkNumber, Pin<Box<Sleep>>)>,
     ears: Ears,
@@ -60,12 +64,22 @@ struct Attempt {
 /// A question whether the peer lives.
 struct Probing {
     link: LinkNumber,
+    why: Why,
     /// In which era it was asked.
     era: Era,
     bound: Duration,
-    /// How often it was asked before.
-    tries: u32,
+    attempt: Try,
     handle: CallHandle,
+}
+
+/// How often a peer is asked, and what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Try {
+    First,
+    /// The same again, since the first was asked of nobody.
+    Second,
+    /// Something that it surely knows: not every server that somebody wrote answers a ping.
+    Known,
 }
 
 /// What the keeper waits for.
@@ -91,6 +105,7 @@ impl Keeper {
             reaching: None,
             client: None,
             probe: None,
+            knows_ping: false,
             ask_again: None,
             ears: Ears::default(),
             listing: None,
@@ -141,23 +156,29 @@ impl Keeper {
                     client.peer().end(cause);
                 }
             }
-            Output::Probe { link } => self.probe(link, 0),
+            Output::Probe { link, why } if self.spares(why) => self.kept.feed(Input::Spared { link }),
+            Output::Probe { link, why } => self.probe(link, why, Try::First),
             Output::Relisten => self.ears.relisten(self.client.as_ref().map(|(_, client)| client.peer())),
             Output::Transition(_) => {}
         }
     }
 
-    fn probe(&mut self, link: LinkNumber, tries: u32) {
+    /// Whether the peer works for us and is to be left alone then.
+    fn spares(&self, why: Why) -> bool {
+        why == Why::Time && self.kept.is_busy() && self.kept.policy().probe.at_work == AtWork::Left
+    }
+
+    fn probe(&mut self, link: LinkNumber, why: Why, attempt: Try) {
         let Some((_, client)) = self.client.as_ref().filter(|(number, _)| *number == link) else { return };
         let probe = self.kept.policy().probe;
         let bound = if self.kept.may_be_at_work() { probe.busy_within } else { probe.within };
         let options = CallOptions { idle: Some(bound), total: Some(bound), ..CallOptions::default() };
         // The session may have been replaced by one of another era since the link was made.
-        let settled = self.kept.present().borrow().settled.clone();
-        let revision = settled.map_or_else(|| client.settled().revision, |settled| settled.revision);
-        let era = revision.era();
-        let handle = client.peer().call(ping(era), None, options);
-        self.probe = Some(Probing { link, era, bound, tries, handle });
+        let settled = self.kept.present().borrow().settled.clone().unwrap_or_else(|| client.settled());
+        let era = settled.revision.era();
+        let known = (attempt == Try::Known).then(|| listable(&settled)).flatten();
+        let handle = client.peer().call(known.unwrap_or_else(|| ping(era)), None, options);
+        self.probe = Some(Probing { link, why, era, bound, attempt, handle });
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
@@ -237,7 +258,7 @@ impl Keeper {
             Woken::Probed(outcome) => self.probed(outcome),
             Woken::AskAgain(link) => {
                 self.ask_again = None;
-                self.probe(link, 0);
+                self.probe(link, Why::Doubt, Try::First);
             }
             Woken::Heard(link, Heard::All) => {
                 self.kept.feed(Input::Hearing { link });
@@ -255,17 +276,29 @@ impl Keeper {
     }
 
     fn probed(&mut self, outcome: Outcome) {
-        let Some(Probing { link, era, bound, tries, .. }) = self.probe.take() else { return };
+        let Some(Probing { link, why, era, bound, attempt, .. }) = self.probe.take() else { return };
         // What a stale connection broke was asked of nobody: one more, over a fresh one.
-        if tries == 0 && matches!(&outcome, Outcome::Lost { delivery, .. } if *delivery != Delivery::NotSent)
+        if attempt == Try::First
+            && matches!(&outcome, Outcome::Lost { delivery, .. } if *delivery != Delivery::NotSent)
         {
-            return self.probe(link, 1);
+            return self.probe(link, why, Try::Second);
         }
+        self.knows_ping |= attempt != Try::Known && matches!(outcome, Outcome::Done(_) | Outcome::Fault(_));
         match verdict(outcome, era, bound) {
             Verdict::Lives => self.kept.feed(Input::Probed { link, trouble: None }),
+            // It was idle when it was asked, and got a call before it answered: that may keep it.
+            Verdict::Gone(Cause::Silent(_)) if self.spares(why) => self.kept.feed(Input::Spared { link }),
+            Verdict::Gone(Cause::Silent(_)) if attempt != Try::Known && self.may_know_no_ping(era) => {
+                self.probe(link, why, Try::Known);
+            }
             Verdict::Gone(cause) => self.kept.feed(Input::Probed { link, trouble: Some(cause) }),
             Verdict::NotAsked => self.ask_again = Some((link, Box::pin(tokio::time::sleep(ASK_AGAIN)))),
         }
+    }
+
+    fn may_know_no_ping(&self, era: Era) -> bool {
+        let settled = self.kept.present().borrow().settled.clone();
+        era == Era::Legacy && !self.knows_ping && settled.is_some_and(|settled| listable(&settled).is_some())
     }
 
     /// What was in force before is in force again, then calls may follow.
@@ -339,6 +372,17 @@ enum Verdict {
     NotAsked,
 }
 
+/// A list that the server says it has.
+fn listable(settled: &Settled) -> Option<Method> {
+    let has = ServerInfo::of(settled).capabilities;
+    let lists = [
+        (has.tools.is_some(), Method::ToolsList),
+        (has.resources.is_some(), Method::ResourcesList),
+        (has.prompts.is_some(), Method::PromptsList),
+    ];
+    lists.into_iter().find_map(|(has, list)| has.then_some(list))
+}
+
 /// Any answer is a sign of life, and so are other bytes; but not of the server that the link was made to, if that
 /// spoke another era.
 fn verdict(outcome: Outcome, era: Era, bound: Duration) -> Verdict {
@@ -408,7 +452,7 @@ mod tests {
     #[test]
     fn png_2_a_status_that_turns_away_is_a_sign_of_life() {
         let bound = Duration::from_secs(10);
-        let said = |status: u16| status.try_into().expect("a status of three digits");
+        let said = |status: u16| status.attemptinto().expect("a status of three digits");
         let turned_away = |status: u16| {
             let (excerpt, hints) = (Box::default(), Default::default());
             HttpFailure::Status { status: said(status), excerpt, hints }

@@ -323,11 +323,16 @@ impl Kept {
 
     /// The same for a call that timed out: the peer may work on it still, and is given as long as one that does.
     pub(super) fn doubt_at_work(&self, link: LinkNumber) {
-        self.at_work.store(true, Ordering::SeqCst);
+        self.left_at_work();
         self.doubt(link);
     }
 
-    /// May the peer be at work? What timed out counts for one probe.
+    /// The peer may work on something that nobody waits for any more.
+    pub(super) fn left_at_work(&self) {
+        self.at_work.store(true, Ordering::SeqCst);
+    }
+
+    /// May the peer be at work? What timed out or was given up counts for one probe.
     pub(super) fn may_be_at_work(&self) -> bool {
         self.at_work.swap(false, Ordering::SeqCst) || self.is_busy()
     }

@@ -161,6 +161,11 @@ impl KeptCall {
                 self.kept.doubt_at_work(link);
                 return Stage::Over(in_all(self.before.take(), outcome));
             }
+            // It may go on with what nobody wants.
+            Outcome::Cancelled { .. } => {
+                self.kept.left_at_work();
+                return Stage::Over(in_all(self.before.take(), outcome));
+            }
             _ => return Stage::Over(in_all(self.before.take(), outcome)),
         };
         // The server is there and said no before anyone read the call: it would again, at once.
@@ -229,6 +234,7 @@ impl KeptCall {
 impl Drop for KeptCall {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Flying(..)) {
+            self.kept.left_at_work();
             self.kept.landed();
         }
     }

@@ -77,6 +77,11 @@ pub enum Input {
         /// Nothing: it lives.
         trouble: Option<Cause>,
     },
+    /// The peer was not asked: it is at work, and there was no reason but the time.
+    Spared {
+        /// Which link.
+        link: LinkNumber,
+    },
     /// A listen is not in force although the link lives.
     Deaf {
         /// Which link.
@@ -118,13 +123,24 @@ pub enum Output {
         /// Why.
         cause: Cause,
     },
-    /// Ask the peer whether it lives. Answered by `Probed`.
+    /// Ask the peer whether it lives. Answered by `Probed`, or by `Spared` where it is only time.
     Probe {
         /// On which link.
         link: LinkNumber,
+        /// What for.
+        why: Why,
     },
     /// Try again to bring all listens in force. Answered by `Deaf` or `Hearing`.
     Relisten,
+}
+
+/// Why a peer is asked whether it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It was not for a while.
+    Time,
+    /// Something failed.
+    Doubt,
 }
 
 /// The upkeep of one connection.
@@ -174,6 +190,8 @@ struct Care {
     /// When to look after the peer; none: not at all, or it is under way.
     probe_at: Option<Moment>,
     probing: bool,
+    /// Someone doubts the link since the question that is under way was asked.
+    doubted: bool,
     /// When to try the listens again.
     relisten_at: Option<Moment>,
     /// Since when all listens are in force.
@@ -255,6 +273,7 @@ impl Upkeep {
             Input::Tick => self.tick(now),
             Input::Doubted { link }
             | Input::Probed { link, .. }
+            | Input::Spared { link }
             | Input::Deaf { link }
             | Input::Hearing { link }
                 if link == self.link && matches!(self.phase, Phase::Up { .. }) =>
@@ -440,27 +459,38 @@ impl Upkeep {
 
     fn care_now(&mut self, now: Moment) {
         if self.care.probe_at.is_some_and(|at| at <= now) {
-            self.probe();
+            self.probe(Why::Time);
         }
         if self.care.relisten_at.take_if(|at| *at <= now).is_some() {
             self.outputs.push_back(Output::Relisten);
         }
     }
 
-    fn probe(&mut self) {
+    fn probe(&mut self, why: Why) {
         self.care.probe_at = None;
-        if !self.care.probing {
-            self.care.probing = true;
-            self.outputs.push_back(Output::Probe { link: self.link });
+        if self.care.probing {
+            self.care.doubted |= why == Why::Doubt;
+        } else {
+            (self.care.probing, self.care.doubted) = (true, false);
+            self.outputs.push_back(Output::Probe { link: self.link, why });
         }
+    }
+
+    /// The question that was under way is settled; the next one comes in its time.
+    fn probed(&mut self, now: Moment) {
+        self.care.probing = false;
+        self.care.probe_at = self.policy.probe.every.map(|every| now + every);
     }
 
     fn look_after(&mut self, now: Moment, input: Input) {
         match input {
-            Input::Doubted { .. } => self.probe(),
-            Input::Probed { trouble: None, .. } => {
-                self.care.probing = false;
-                self.care.probe_at = self.policy.probe.every.map(|every| now + every);
+            Input::Doubted { .. } => self.probe(Why::Doubt),
+            Input::Probed { trouble: None, .. } => self.probed(now),
+            Input::Spared { .. } => {
+                self.probed(now);
+                if self.care.doubted {
+                    self.probe(Why::Doubt);
+                }
             }
             Input::Probed { trouble: Some(cause), .. } => self.outputs.push_back(Output::End { cause }),
             Input::Hearing { .. } => {
@@ -483,7 +513,7 @@ impl Upkeep {
                     self.become_condition(now, Condition::Degraded, None);
                 }
                 // What broke the listen may have broken more.
-                self.probe();
+                self.probe(Why::Doubt);
             }
             _ => {}
         }

@@ -60,6 +60,17 @@ pub struct Probe {
     pub within: Duration,
     /// So does one that works for us: many servers do one thing at a time.
     pub busy_within: Duration,
+    /// Whether one that works for us is asked at all, without a doubt.
+    pub at_work: AtWork,
+}
+
+/// What becomes of a question that is only asked because it is time, while the peer works for us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtWork {
+    /// It is asked, and given longer to answer.
+    Asked,
+    /// Nobody asks: the deadlines of its calls say when to doubt it.
+    Left,
 }
 
 /// What becomes of calls while there is no link.
@@ -80,9 +91,11 @@ impl Policy {
         burst: Burst { restarts: 5, within: Duration::from_secs(30) },
         stable_after: Duration::from_secs(60),
         probe: Probe {
-            every: None, // pipes break when a child dies; one that hangs shows in its calls
+            // Pipes break when a child dies; one that is stopped or hangs says nothing, and so does its pipe.
+            every: Some(Duration::from_secs(30)),
             within: Duration::from_secs(10),
             busy_within: Duration::from_secs(120), // longer than most calls may be silent
+            at_work: AtWork::Left,                 // to end the link is to kill it, with all that it does
         },
         unconnected: Unconnected::Wait,
         resends: 5,
@@ -91,7 +104,7 @@ impl Policy {
     /// For a server elsewhere: it comes back some day, and may vanish without a word.
     pub const REMOTE: Self = Self {
         quiet: Some(Quiet { min: Duration::from_secs(15), max: Duration::from_secs(300) }),
-        probe: Probe { every: Some(Duration::from_secs(30)), ..Self::CHILD.probe },
+        probe: Probe { at_work: AtWork::Asked, ..Self::CHILD.probe },
         ..Self::CHILD
     };
 }

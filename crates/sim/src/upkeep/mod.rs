@@ -14,7 +14,8 @@ use cardan_proto::moment::Moment;
 use cardan_proto::session::event::Cause;
 use cardan_proto::session::state::State;
 use cardan_proto::upkeep::condition::Condition;
-use cardan_proto::upkeep::{Input, LinkNumber, Output, Upkeep};
+use cardan_proto::upkeep::policy::AtWork;
+use cardan_proto::upkeep::{Input, LinkNumber, Output, Upkeep, Why};
 
 use self::oracle::{Oracle, Tally};
 use self::plan::{Mood, Plan};
@@ -60,6 +61,7 @@ enum Task {
     FallSilent,
     AnswerProbe,
     MissProbe(Duration),
+    Spare,
     Doubt,
     Close,
     Deafen,
@@ -228,6 +230,7 @@ impl World {
                     1 => Input::Failed { link, cause },
                     2 => Input::Lost { link, cause },
                     3 => Input::Probed { link, trouble },
+                    4 if drawn == 9 => Input::Spared { link },
                     4 => Input::Deaf { link },
                     _ => Input::Session { link, state: State::Disconnected, cause: Some(cause) },
                 };
@@ -288,6 +291,7 @@ impl World {
                 let bound = self.plan.policy.probe.within;
                 self.later(bound, Task::MissProbe(bound));
             }
+            Task::Spare => self.feed(Input::Spared { link }),
             Task::AnswerProbe => self.feed(Input::Probed { link, trouble: None }),
             Task::MissProbe(bound) => {
                 self.feed(Input::Probed { link, trouble: Some(Cause::Silent(bound)) });
@@ -394,8 +398,8 @@ impl World {
                 self.end(wait, cause);
                 3
             }
-            Output::Probe { .. } => {
-                self.probe();
+            Output::Probe { why, .. } => {
+                self.probe(why);
                 4
             }
             Output::Relisten => {
@@ -451,8 +455,14 @@ impl World {
         self.later(wait, Task::Die(cause, Told::Never));
     }
 
-    fn probe(&mut self) {
+    fn probe(&mut self, why: Why) {
         let probe = self.plan.policy.probe;
+        let spared = (why, probe.at_work) == (Why::Time, AtWork::Left);
+        if spared && self.line == (Line::Up { silent: false }) && self.rng.percent(30) {
+            // It is found to be at work, or was when the answer came due and it had given none.
+            let wait = self.rng.pick(&[Duration::ZERO, probe.within]);
+            return self.later(wait, Task::Spare);
+        }
         let bound = self.rng.pick(&[probe.within, probe.busy_within]);
         if self.line == (Line::Up { silent: true }) {
             return self.later(bound, Task::MissProbe(bound));

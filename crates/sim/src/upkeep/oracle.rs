@@ -31,6 +31,7 @@ pub enum Seen {
     Abandoned,
     Replaced,
     Probed,
+    Spared,
     FellSilent,
     SilenceNoticed,
     Degraded,
@@ -220,6 +221,14 @@ impl Oracle {
             Input::Probed { link, trouble: None } if *link == self.link => {
                 (self.probing, self.heard) = (false, now);
             }
+            Input::Spared { link } if *link == self.link => {
+                self.saw(Seen::Spared, 1);
+                (self.probing, self.heard) = (false, now);
+                // One that fell silent while it was at work has one more period.
+                if let (Some(_), Some(every)) = (self.notice_by, self.policy.probe.every) {
+                    self.notice_by = Some(now + every + self.policy.probe.busy_within + self.tick_late);
+                }
+            }
             Input::Tick if self.due => match self.condition {
                 Condition::Reconnecting { .. } => self.attempts += 1,
                 Condition::Suspended { .. } => self.rounds += 1,
@@ -266,7 +275,7 @@ impl Oracle {
                 let fits = matches!(self.line, Line::Up { .. });
                 self.demand(fits, || "a link is ended that there is not".into());
             }
-            Output::Probe { link } => {
+            Output::Probe { link, .. } => {
                 self.saw(Seen::Probed, 1);
                 let fits = matches!(self.line, Line::Up { .. }) && *link == self.link && !self.probing;
                 self.demand(fits, || "a second probe, or one on no link".into());

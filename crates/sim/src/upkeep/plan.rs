@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::session::event::{Cause, Hurdle};
-use cardan_proto::upkeep::policy::{Backoff, Burst, Policy, Probe, Quiet, Unconnected};
+use cardan_proto::upkeep::policy::{AtWork, Backoff, Burst, Policy, Probe, Quiet, Unconnected};
 
 use crate::fault::millis;
 use crate::rng::Rng;
@@ -122,6 +122,7 @@ fn odd(rng: &mut Rng) -> Policy {
     };
     let quiet = Quiet { min: millis(rng.pick(&[100, 15_000])), max: millis(rng.pick(&[20_000, 300_000])) };
     let every = rng.pick(&[None, Some(millis(7_000)), Some(millis(30_000))]);
+    let at_work = rng.pick(&[AtWork::Asked, AtWork::Left]);
     Policy {
         backoff,
         quiet: rng.percent(60).then_some(quiet),
@@ -130,7 +131,7 @@ fn odd(rng: &mut Rng) -> Policy {
             within: millis(rng.pick(&[0, 1_000, 300_000])),
         },
         stable_after: millis(rng.pick(&[1_000, 60_000])),
-        probe: Probe { every, within: millis(50), busy_within: millis(3_000) },
+        probe: Probe { every, within: millis(50), busy_within: millis(3_000), at_work },
         unconnected: Unconnected::Wait,
         resends: 5,
     }
