@@ -6,10 +6,11 @@ use std::sync::Arc;
 use cardan_client::{Client, ConnectError, Connector};
 use cardan_config::closest::closest;
 use cardan_config::resolve::Resolved;
+use cardan_config::server::Way;
 use cardan_config::{Config, Problem, Search, Server, Settings};
 use cardan_gateway::configured::{bounded, here, identity, isolation, making, silence};
 use cardan_gateway::fleet::Making;
-use cardan_gateway::relay;
+use cardan_gateway::relay::{self, Behind};
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::EraChoice;
@@ -90,6 +91,10 @@ impl Named {
             secrets: self.secrets(),
             call_timeout: silence(self.settings),
             isolation: isolation(self.settings),
+            behind: match self.server.way {
+                Way::Command(_) => Behind::Many,
+                _ => Behind::One,
+            },
             ..relay::Options::default()
         }
     }
@@ -143,7 +148,7 @@ impl Named {
             Loudness::Normal => None,
         };
         let made = making(&self.server, &self.resolved, settings, connector, limits, on_stderr);
-        made.map_err(|error| Failure::usage(format!("server `{}`: {error}", self.server.name)))
+        made.map_err(|problem| failure(&problem))
     }
 }
 

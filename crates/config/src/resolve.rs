@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use cardan_proto::limits::config::VALUE_FILE_BYTES;
 use cardan_proto::secret::{Redactor, Secret, is_secret_variable};
 
+use crate::argument;
 use crate::dotenv;
 use crate::file::read_plain;
 use crate::problem::{Problem, Scene};
@@ -145,6 +146,15 @@ impl Server {
         (reach.map(|reach| Resolved { reach, redactor: Redactor::new(secrets) }), sources)
     }
 
+    /// Something that is wrong with one of its fields, with its place.
+    #[must_use]
+    pub fn problem(&self, field: &str, message: impl Into<String>) -> Problem {
+        let scene = Scene { file: &self.origin.file, text: "", server: Some(&self.name) };
+        let mut problem = scene.problem(&(0..0), Some(field), message);
+        (problem.line, problem.column) = self.origin.place_of(field);
+        problem
+    }
+
     /// What its files of variables hold; None for one that cannot be read.
     pub(crate) fn env_file_texts(&self, surroundings: &Surroundings<'_>) -> Vec<Option<String>> {
         let Way::Command(launch) = &self.way else { return Vec::new() };
@@ -208,11 +218,7 @@ impl Work<'_> {
     }
 
     fn problem(&self, field: &str, message: String) -> Problem {
-        let origin = &self.server.origin;
-        let scene = Scene { file: &origin.file, text: "", server: Some(&self.server.name) };
-        let mut problem = scene.problem(&(0..0), Some(field), message);
-        (problem.line, problem.column) = origin.place_of(field);
-        problem
+        self.server.problem(field, message)
     }
 
     fn launch(&mut self, launch: &Launch) -> Result<Reach, Problem> {
@@ -220,8 +226,12 @@ impl Work<'_> {
         let program = Secret::new(self.home(program));
         let args = launch.args.iter().map(|arg| self.expand(arg, "args").map(Secret::new));
         let args = args.collect::<Result<Vec<_>, _>>()?;
+        let mut before = None;
         for arg in &args {
-            self.secrets.extend(Secret::found_in(arg.expose()));
+            let arg = arg.expose();
+            self.secrets.extend(Secret::found_in(arg));
+            self.secrets.extend(argument::secret(before, arg).map(|range| Secret::new(&arg[range])));
+            before = Some(arg);
         }
         let mut env = Vec::new();
         for name in &launch.pass {

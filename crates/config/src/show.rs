@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 
-use cardan_proto::secret::{REDACTED, Redactor, is_secret_name};
+use cardan_proto::secret::{REDACTED, Redactor};
 
+use crate::argument;
 use crate::load::Config;
 use crate::read;
 use crate::rules::Rules;
 use crate::server::{Launch, Provenance, Remote, Server, Way};
-use crate::text::Text;
+use crate::text::{Part, Text};
 use crate::tool::Tool;
 use crate::tree::{Entry, Node, Value};
 use crate::trust::Standing;
@@ -259,16 +260,27 @@ fn plain(literal: &str) -> String {
     Redactor::default().redact(literal).into_owned()
 }
 
-/// What follows an option with a secret's name is one.
+/// What has a secret's name before it is one.
 fn arguments(args: &[Text]) -> Vec<Node> {
-    let option = |text: &Text| {
-        text.as_literal().is_some_and(|word| {
-            word.starts_with('-') && !word.contains('=') && is_secret_name(word.trim_start_matches('-'))
-        })
-    };
-    let shown = |(at, arg): (usize, &Text)| match at.checked_sub(1).map(|before| &args[before]) {
-        Some(before) if option(before) => Node::text(hidden(arg)),
-        _ => careful(arg),
+    let shown = |(at, arg): (usize, &Text)| {
+        let before = at.checked_sub(1).and_then(|before| args[before].as_literal());
+        let first = arg.parts.first().and_then(|part| match part {
+            Part::Literal(text) => Some(text.as_str()),
+            _ => None,
+        });
+        match argument::secret(before, first.unwrap_or("?")) {
+            Some(range) if range.start == 0 => Node::text(hidden(arg)),
+            // The name stays, and placeholders do.
+            Some(range) => {
+                let name = first.map(|first| &first[..range.start]).unwrap_or_default();
+                let named = Cell::new(false);
+                Node::text(arg.show(&|_| match named.replace(true) {
+                    false => format!("{name}{REDACTED}"),
+                    true => REDACTED.to_owned(),
+                }))
+            }
+            None => careful(arg),
+        }
     };
     args.iter().enumerate().map(shown).collect()
 }

@@ -77,7 +77,20 @@ fn values_of_the_wrong_kind_say_which_is_wanted() {
     told(
         "cardan.toml",
         "[servers.a]\ncommand = \"x\"\nargs = { }\n",
-        &["cardan.toml:3:8: server `a`: `args`: text or a list of texts is expected, not a table"],
+        &[
+            "cardan.toml:3:8: server `a`: `args`: a list of texts is expected, not a table; write each argument by itself, \
+         such as [\"--port\", \"8080\"]",
+        ],
+    );
+    // One text would be one argument, whatever its author meant.
+    told(
+        "cardan.toml",
+        "[servers.a]\ncommand = \"\"\nargs = \"x y\"\n",
+        &[
+            "cardan.toml:2:11: server `a`: `command`: it names no program; accepted: the program to start, such as \"npx\"",
+            "cardan.toml:3:8: server `a`: `args`: a list of texts is expected, not text; write each argument by itself, \
+         such as [\"--port\", \"8080\"]",
+        ],
     );
     told(
         "cardan.toml",

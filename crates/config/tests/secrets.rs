@@ -30,7 +30,7 @@ fn outputs(name: &str, text: &str) -> String {
 }
 
 /// Where a secret may stand.
-const PLACES: [&str; 20] = [
+const PLACES: [&str; 24] = [
     r#""command": "x", "env": {"A": "@"}"#,
     r#""command": "x", "env": {"A": "${B:-@}"}"#,
     r#""command": "x", "env": {"A": "pre-@-post ${C}"}"#,
@@ -39,6 +39,10 @@ const PLACES: [&str; 20] = [
     r#""command": "x", "env": {"A": "${unknown thing @}"}"#,
     r#""command": "x", "args": ["--token=@"]"#,
     r#""command": "x", "args": ["--api-key", "@"]"#,
+    r#""command": "x", "args": ["--auth=bob:@"]"#,
+    r#""command": "x", "args": ["-p", "@"]"#,
+    r#""command": "x", "args": ["key=@"]"#,
+    r#""command": "x", "args": ["--pass=@${MORE}@"]"#,
     r#""command": "x", "args": ["--header", "Authorization: Bearer @"]"#,
     r#""command": "x", "sandbox": {"password": "@", "more": ["@"]}"#,
     r#""command": "x", "timeout": "@""#,

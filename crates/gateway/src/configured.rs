@@ -9,7 +9,7 @@ use cardan_config::reconnect::Reconnect;
 use cardan_config::resolve::{Commands, Reach, Resolved, Surroundings};
 use cardan_config::rules;
 use cardan_config::server::{EnvPolicy, Server, Sessions, Settings, Way};
-use cardan_config::{Config, Search};
+use cardan_config::{Config, Problem, Search};
 use cardan_proto::era::Revisions;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::START_MAX;
@@ -21,7 +21,7 @@ use crate::fleet::{Credentials, Making, Spec};
 use crate::merge::Naming;
 use crate::pin;
 use crate::policy::Policy;
-use crate::reach::{ReachError, way_to};
+use crate::reach::way_to;
 use crate::relay::Isolation;
 use crate::rules::{Pattern, RuleSet, Rules};
 
@@ -96,7 +96,7 @@ pub fn spec(
     let (digest, identity, secrets, making) = match server.resolve(surroundings) {
         Ok(resolved) => {
             let making = making(server, &resolved, settings, connector.clone(), limits, None);
-            let making = making.map_err(|error| resolved.redactor.redact(&error.to_string()).into());
+            let making = making.map_err(|problem| problem.to_string().into());
             if let Reach::Http(endpoint) | Reach::Sse(endpoint) | Reach::WebSocket(endpoint) = &resolved.reach
                 && endpoint.helper.is_some()
             {
@@ -162,10 +162,12 @@ pub fn making(
     connector: Connector,
     limits: &Limits,
     on_stderr: Option<OnLine>,
-) -> Result<Making, ReachError> {
+) -> Result<Making, Problem> {
     let limits = bounded(limits, settings);
     let policy = settings.env_policy.unwrap_or(EnvPolicy::Inherit);
-    let way = way_to(resolved, policy, &limits, on_stderr)?;
+    let way = way_to(resolved, policy, &limits, on_stderr).map_err(|error| {
+        server.problem(error.field(), resolved.redactor.redact(&error.to_string()).into_owned())
+    })?;
     let mut connector = connector.secrets(resolved.redactor.clone()).limits(limits);
     if let Some(era) = settings.era {
         connector = connector.era(era);

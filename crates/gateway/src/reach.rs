@@ -171,6 +171,18 @@ pub enum ReachError {
     Pipe(String),
 }
 
+impl ReachError {
+    /// The key of a server's table that it is about.
+    pub(crate) fn field(&self) -> &'static str {
+        match self {
+            Self::Http(HttpError::Header { .. }) | Self::Header(_) => "headers",
+            Self::Http(HttpError::Tls(_)) | Self::Tls(_) => "ca",
+            Self::Http(_) | Self::Socket(_) | Self::Pipe(_) => "url",
+            Self::Helper(_) => "headers_helper",
+        }
+    }
+}
+
 impl fmt::Display for ReachError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -102,6 +102,33 @@ fn who_shares_sessions_is_taken_over() {
     }
 }
 
+/// S0-12, S1-C5: an address, a header, a certificate and a pipe that are of no use are told with file, line and key, and
+/// without their values.
+#[test]
+fn what_is_of_no_use_is_told_with_its_place() {
+    let rows = [
+        ("[servers.a]\nurl = 'http://127.0.0.1:99999/mcp'", "cardan.toml:2:1: server `a`: `url`: "),
+        (
+            "[servers.a]\nurl = 'ws://127.0.0.1:9/ws'\nheaders = { 'X Y' = 'canary' }",
+            "cardan.toml:3:1: server `a`: `headers`: ",
+        ),
+        (
+            "[servers.a]\nurl = 'http://127.0.0.1:9/mcp'\nheaders = { 'X Y' = 'canary' }",
+            "cardan.toml:3:1: server `a`: `headers`: ",
+        ),
+        (
+            "[servers.a]\nurl = 'https://127.0.0.1:9/mcp'\nca = '/no/such/file.pem'",
+            "cardan.toml:3:1: server `a`: `ca`: ",
+        ),
+        ("[servers.a]\ntype = 'pipe'\nurl = 'pipe://x'", "cardan.toml:3:1: server `a`: `url`: "),
+    ];
+    for (text, place) in rows {
+        let specs = specs_of(text, None);
+        let problem = specs[0].making.as_ref().expect_err(text);
+        assert!(problem.starts_with(place) && !problem.contains("canary"), "{text}: {problem}");
+    }
+}
+
 /// Another credential is another connection; what cannot be expanded is listed with its problem, without values.
 #[tokio::test]
 async fn another_credential_is_another_connection() {
@@ -167,7 +194,7 @@ async fn short_values_do_not_mangle_errors() {
     let text = "[servers.a]\nurl = 'http://no host/mcp'\nheaders = { X-Way = 'http', X-Kind = 'no', X-Key = 'canary-1' }\n";
     let [spec] = &specs_of(text, None)[..] else { panic!("one server") };
     let told = spec.making.as_ref().unwrap_err();
-    assert!(told.starts_with("http://no host/mcp: "), "{told}");
+    assert!(told.starts_with("cardan.toml:2:1: server `a`: `url`: http://no host/mcp: "), "{told}");
 }
 
 /// What can change while a server runs needs no restart.

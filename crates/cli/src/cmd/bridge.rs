@@ -49,6 +49,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     }
     let behind = match target {
         Target::Command { .. } => Behind::Many,
+        Target::Named { .. } => options.behind,
         _ => Behind::One,
     };
     let isolation = sessions.map_or(options.isolation, Into::into);

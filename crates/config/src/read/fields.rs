@@ -43,6 +43,37 @@ pub(super) fn texts(
     }
 }
 
+/// A command: a program, or a list that begins with one.
+pub(super) fn command(
+    scene: Scene<'_>,
+    key: &str,
+    node: &Node,
+    grammar: Grammar,
+) -> Result<Vec<Text>, Problem> {
+    let words = texts(scene, key, node, grammar)?;
+    if words.first().and_then(Text::as_literal).is_some_and(|program| program.trim().is_empty()) {
+        let problem = scene.problem(&node.span, Some(key), "it names no program");
+        return Err(problem.next("accepted: the program to start, such as \"npx\""));
+    }
+    Ok(words)
+}
+
+/// Arguments are a list: nobody knows where one text would be split.
+pub(super) fn arguments(
+    scene: Scene<'_>,
+    key: &str,
+    node: &Node,
+    grammar: Grammar,
+) -> Result<Vec<Text>, Problem> {
+    match &node.value {
+        Value::List(_) => texts(scene, key, node, grammar),
+        _ => {
+            let problem = wanted(scene, key, node, "a list of texts");
+            Err(problem.next("write each argument by itself, such as [\"--port\", \"8080\"]"))
+        }
+    }
+}
+
 /// Text without placeholders.
 pub(super) fn word<'a>(scene: Scene<'_>, key: &str, node: &'a Node) -> Result<&'a str, Problem> {
     node.as_text().ok_or_else(|| wanted(scene, key, node, "text"))

@@ -112,8 +112,8 @@ impl<'a> Draft<'a> {
         let grammar = self.tool.grammar();
         match field {
             Field::Type => self.kind = Some((kind(scene, member)?, member)),
-            Field::Command => self.command = Some(fields::texts(scene, key, node, grammar)?),
-            Field::Args => self.args = fields::texts(scene, key, node, grammar)?,
+            Field::Command => self.command = Some(fields::command(scene, key, node, grammar)?),
+            Field::Args => self.args = fields::arguments(scene, key, node, grammar)?,
             Field::Env => self.env(member)?,
             Field::EnvUnset => {
                 let names = fields::words(scene, key, node)?;
