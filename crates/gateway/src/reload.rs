@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use cardan_config::digest::Digest;
 use cardan_config::file::read_plain;
 use cardan_config::resolve::Resolved;
 use cardan_config::server::{EnvPolicy, Server};
@@ -129,8 +128,6 @@ impl Follow {
 #[derive(Debug)]
 struct Expanded {
     name: String,
-    /// Of its words.
-    digest: Digest,
     standing: Standing,
     problem: Option<Problem>,
     /// The files that values were taken from.
@@ -143,26 +140,25 @@ impl Expanded {
             let enabled = config.servers.iter().filter(|server| server.enabled);
             let expanded = enabled.map(|server| {
                 let (outcome, sources) = server.resolve_traced(surroundings);
-                let (name, digest) = (server.name.clone(), server.digest());
+                let name = server.name.clone();
                 let problem = match outcome {
                     Ok(resolved) => unreachable(server, &resolved),
                     Err(problem) => Some(problem),
                 };
-                Self { name, digest, standing: server.origin.standing, problem, sources }
+                Self { name, standing: server.origin.standing, problem, sources }
             });
             expanded.collect()
         })
     }
 
     /// What is wrong with it now, though the one of its name worked: what runs is not taken down for what cannot run. What
-    /// came with a project and is to be trusted anew holds up nothing: else whoever writes there could.
+    /// came with a project and is not trusted, or not any more, holds up nothing: else whoever writes there could, and
+    /// nobody could take trust back while it runs.
     fn worse_than(&self, before: &[Self]) -> Option<&Problem> {
         let problem = self.problem.as_ref()?;
         let seen = matches!(self.standing, Standing::Ours | Standing::Trusted);
-        let worked = |old: &Self| {
-            old.name == self.name && (seen || old.digest == self.digest) && old.problem.is_none()
-        };
-        before.iter().any(worked).then_some(problem)
+        let worked = |old: &Self| old.name == self.name && old.problem.is_none();
+        (seen && before.iter().any(worked)).then_some(problem)
     }
 }
 
@@ -170,16 +166,7 @@ impl Expanded {
 fn unreachable(server: &Server, resolved: &Resolved) -> Option<Problem> {
     // Neither variables nor limits make a way a wrong one.
     let error = way_to(resolved, EnvPolicy::Inherit, &Limits::DEFAULT, None).err()?;
-    let (line, column) = server.origin.place_of("url");
-    Some(Problem {
-        file: server.origin.file.clone(),
-        line,
-        column,
-        server: Some(server.name.clone()),
-        field: None,
-        message: resolved.redactor.redact(&error.to_string()).into_owned(),
-        next: None,
-    })
+    Some(server.problem(error.field(), resolved.redactor.redact(&error.to_string()).into_owned()))
 }
 
 /// A configuration, and how its files looked at the latest before they were read: what changes in between is seen by the

@@ -288,6 +288,10 @@ fn t24_trust_is_taken_over() {
     Trusted::add(&follow.config().servers, follow.config(), &search).unwrap();
     assert!(matches!(settled(&mut follow), Look::Taken(_)));
     assert_eq!(standing(follow.config()), Standing::Trusted);
+    // Taking it back is no mistake to be kept out, though the file says what it said.
+    fs::remove_file(Trusted::file(&search.folders).unwrap()).unwrap();
+    assert!(matches!(settled(&mut follow), Look::Taken(_)));
+    assert_eq!(standing(follow.config()), Standing::Unseen);
 }
 
 /// Servers in memory by the names of a configuration, and who was reached.
