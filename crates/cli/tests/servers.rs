@@ -204,9 +204,14 @@ fn s0_74_a_killed_process_comes_back() {
     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     let gone = watching.until(|event| event["to"].as_str().is_some_and(|to| to.starts_with("reconnecting")));
     assert!(gone["server"]["cause"].as_str().unwrap().contains("signal: 9"), "{gone}");
+    // S2-36: the event has its own cause, attempt and time, whatever the server has come to since.
+    assert!(gone["cause"].as_str().unwrap().contains("signal: 9"), "{gone}");
+    assert_eq!(gone["attempt"], 0, "{gone}");
     let next = started.line();
     assert_ne!(next, pid, "a new link is a new process");
     let ready = watching.ready("a");
+    assert_eq!((&ready["attempt"], &ready["cause"]), (&1.into(), &Value::Null), "{ready}");
+    assert!(ready["at_ms"].as_u64() > gone["at_ms"].as_u64(), "{gone} {ready}");
     assert_eq!((&ready["server"]["restarts"], &ready["server"]["up"]), (&1.into(), &true.into()));
     watching.end().exits(0);
     assert!(!is_running(&pid) && !is_running(&next));

@@ -116,7 +116,7 @@ fn links(statuses: &[Status], out: &mut Exposition) {
         out.sample(name, &[("server", &status.name)], status.connects);
     }
     let name = "cardan_upstream_restarts_total";
-    out.family(name, Kind::Counter, "Links that came up after one was there before.");
+    out.family(name, Kind::Counter, "Attempts that followed a failure or a loss.");
     for status in statuses {
         out.sample(name, &[("server", &status.name)], status.restarts);
     }

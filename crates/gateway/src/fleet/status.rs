@@ -22,7 +22,7 @@ pub struct Status {
     pub since: Duration,
     /// How often a link to it came up.
     pub connects: u32,
-    /// How often it was connected again.
+    /// How often it was tried again after a failure or a loss. Being woken is no such try.
     pub restarts: u32,
     /// The revision that is spoken, or was last.
     pub revision: Option<Revision>,

@@ -71,24 +71,31 @@ pub(super) struct Inner {
     /// How many connections were begun.
     begun: u64,
     pub(super) progress: Progress,
-    ups: Ups,
+    starts: Starts,
     revision: Option<Revision>,
     cause: Option<Arc<str>>,
     since: Instant,
 }
 
-/// How many links came up. A session that is renewed on its link is no other link.
+/// How often a server was started and came up. A session that is renewed on its link is no other link.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ups {
+struct Starts {
+    /// A connection has begun: its first attempt starts the server, or wakes it.
+    begun: bool,
     dialled: bool,
-    count: u32,
+    ups: u32,
+    /// Attempts that followed a failure or a loss, whether or not anything came of them.
+    again: u32,
 }
 
-impl Ups {
+impl Starts {
     fn saw(&mut self, condition: Condition) {
-        self.dialled |= condition == Condition::CONNECTING;
+        if condition == Condition::CONNECTING {
+            self.dialled = true;
+            self.again += u32::from(!std::mem::take(&mut self.begun));
+        }
         if condition.is_up() && std::mem::take(&mut self.dialled) {
-            self.count += 1;
+            self.ups += 1;
         }
     }
 }
@@ -126,7 +133,7 @@ impl Upstream {
             closing: false,
             begun: 0,
             progress: Progress::Open,
-            ups: Ups::default(),
+            starts: Starts::default(),
             revision: None,
             cause: spec.making.as_ref().err().cloned(),
             since: now,
@@ -249,15 +256,6 @@ impl Upstream {
         self.spec.making.as_ref().map(|making| (Making { policy, ..making.clone() }, behind))
     }
 
-    /// Starts it anew, whatever was tried before.
-    pub fn restart(&self) {
-        let managed = self.managed.borrow().clone();
-        match managed {
-            Some(managed) => managed.reconnect(),
-            None => self.want(),
-        }
-    }
-
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -278,8 +276,8 @@ impl Upstream {
             health,
             cause: cause.or_else(|| inner.cause.clone()),
             since: inner.since.elapsed(),
-            connects: inner.ups.count,
-            restarts: inner.ups.count.saturating_sub(1),
+            connects: inner.starts.ups,
+            restarts: inner.starts.again,
             revision: inner.revision.or_else(|| inner.catalog.as_ref().map(|catalog| catalog.revision)),
             known: match (&inner.catalog, oldest) {
                 (None, _) => Known::Nothing,
@@ -289,6 +287,12 @@ impl Upstream {
             tools: inner.catalog.as_ref().map(|catalog| catalog.tools.entries.len()),
             in_use: inner.leases,
         }
+    }
+
+    /// Why it came to a transition, as may be shown.
+    #[must_use]
+    pub fn why(&self, transition: &Transition) -> Option<Arc<str>> {
+        transition.cause.clone().map(|cause| self.told_as(cause))
     }
 
     /// What became of the calls to it.
@@ -388,6 +392,7 @@ impl Upstream {
         }
         let managed = start(inner.policy);
         inner.begun += 1;
+        inner.starts.begun = true;
         self.managed.send_replace(Some(managed.clone()));
         inner.since = Instant::now();
         drop(inner);
@@ -422,7 +427,7 @@ impl Upstream {
         if let Some(cause) = &transition.cause {
             inner.cause = Some(self.told_as(cause.clone()));
         }
-        inner.ups.saw(transition.to);
+        inner.starts.saw(transition.to);
     }
 
     /// A cause without this server's secrets: none in its parts, and none that the parts make together.
@@ -541,24 +546,31 @@ mod tests {
 
     use super::*;
 
-    /// A renewed session is no restart, a new link is.
+    /// A renewed session is no restart and neither is being woken; an attempt that follows a failure or a loss is one.
     #[test]
-    fn s0_79_restarts_are_links() {
-        let mut ups = Ups::default();
+    fn s0_79_restarts_follow_failures() {
+        let mut starts = Starts::default();
         let initializing = Condition::Session(State::Initializing);
-        for (seen, count) in [
-            (Condition::CONNECTING, 0),
-            (initializing, 0),
-            (Condition::READY, 1),
-            (Condition::Degraded, 1),
-            (initializing, 1),
-            (Condition::READY, 1),
-            (Condition::DISCONNECTED, 1),
-            (Condition::CONNECTING, 1),
-            (Condition::READY, 2),
-        ] {
-            ups.saw(seen);
-            assert_eq!(ups.count, count, "{seen:?}");
+        let first = [
+            (Condition::CONNECTING, 0, 0),
+            (Condition::DISCONNECTED, 0, 0),
+            (Condition::CONNECTING, 0, 1),
+            (initializing, 0, 1),
+            (Condition::READY, 1, 1),
+            (Condition::Degraded, 1, 1),
+            (initializing, 1, 1),
+            (Condition::READY, 1, 1),
+            (Condition::DISCONNECTED, 1, 1),
+            (Condition::CONNECTING, 1, 2),
+            (Condition::READY, 2, 2),
+        ];
+        let woken = [(Condition::CONNECTING, 2, 2), (Condition::READY, 3, 2)];
+        for connection in [&first[..], &woken] {
+            starts.begun = true;
+            for (seen, ups, again) in connection {
+                starts.saw(*seen);
+                assert_eq!((starts.ups, starts.again), (*ups, *again), "{seen:?}");
+            }
         }
     }
 }

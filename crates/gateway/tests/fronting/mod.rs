@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardan_client::{Client, Connector, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
@@ -18,7 +19,7 @@ use cardan_proto::model::form::Form;
 use cardan_proto::model::sampling::{CreateMessageParams, SamplingMessage};
 use cardan_proto::model::{Prompt, PromptMessage, Resource, ResourceContents, ResourceTemplate};
 use cardan_proto::session::event::{Change, LogLevel};
-use cardan_proto::upkeep::policy::Policy;
+use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::memory::{self, MemoryLink};
 use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Server, Stop, schemars, serde};
@@ -151,10 +152,13 @@ pub(crate) fn spec(name: &str, server: &Server) -> (Spec, Dialled) {
     (Spec::new(name, "http", format!("digest of {name}"), making), dialled)
 }
 
-/// A server that nobody reaches.
+/// A server that nobody reaches, which is known soon.
 pub(crate) fn dead(name: &str) -> Spec {
     let way = way(|| std::future::ready(Err::<MemoryLink, _>(std::io::Error::other("nobody there"))));
-    let making = Making { connector: Client::builder("fleet", "1"), way, policy: Policy::CHILD };
+    let short = Duration::from_millis(5);
+    let backoff = Backoff { min: short, max: short, ..Policy::CHILD.backoff };
+    let policy = Policy { backoff, ..Policy::CHILD };
+    let making = Making { connector: Client::builder("fleet", "1"), way, policy };
     Spec::new(name, "http", format!("digest of {name}"), making)
 }
 

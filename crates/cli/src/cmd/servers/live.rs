@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use cardan_gateway::fleet::{Event, Fleet, Reloaded, What};
+use cardan_gateway::fleet::{Event, Fleet, Reloaded, Upstream, What};
 use cardan_gateway::reload::{Following, Turn};
 use cardan_proto::session::event::Change;
+use cardan_proto::upkeep::condition::Transition;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{MissedTickBehavior, interval};
@@ -101,11 +102,12 @@ impl Screen {
     }
 
     fn happened(&mut self, fleet: &Fleet, event: &Event) -> Result<Reader, Failure> {
-        let row = fleet.upstream(&event.server).map(|upstream| Row::of(&upstream));
+        let upstream = fleet.upstream(&event.server);
+        let row = upstream.as_ref().map(|upstream| Row::of(upstream));
         match self {
             Self::Drawn { .. } => self.draw(fleet),
             Self::Lines => write(&clean(&line(event, row.as_ref()))),
-            Self::Json => write(&json_line(&value(event, row.as_ref()).to_string())),
+            Self::Json => write(&json_line(&value(event, upstream.as_deref(), row.as_ref()).to_string())),
         }
     }
 
@@ -150,11 +152,9 @@ pub(crate) fn line(event: &Event, row: Option<&Row>) -> String {
     }
 }
 
-fn value(event: &Event, row: Option<&Row>) -> Value {
+fn value(event: &Event, upstream: Option<&Upstream>, row: Option<&Row>) -> Value {
     let mut value = match &event.what {
-        What::Condition(transition) => {
-            json!({ "event": "state", "from": transition.from.to_string(), "to": transition.to.to_string() })
-        }
+        What::Condition(transition) => stepped(transition, upstream),
         What::Added => json!({ "event": "added" }),
         What::Removed => json!({ "event": "removed" }),
         What::Changed(change) => json!({ "event": "changed", "list": list(change) }),
@@ -166,6 +166,23 @@ fn value(event: &Event, row: Option<&Row>) -> Value {
     // How it stands by now, which may be later than the event.
     value["server"] = row.map(Row::json).unwrap_or_default();
     value
+}
+
+/// A transition with what belongs to it, whatever has happened since.
+fn stepped(transition: &Transition, upstream: Option<&Upstream>) -> Value {
+    let cause = match upstream {
+        Some(upstream) => upstream.why(transition),
+        // The fleet has taken secrets out of its parts.
+        None => transition.cause.as_ref().map(|cause| cause.to_string().into()),
+    };
+    json!({
+        "event": "state",
+        "from": transition.from.to_string(),
+        "to": transition.to.to_string(),
+        "cause": cause.as_deref(),
+        "attempt": transition.attempt,
+        "at_ms": u64::try_from(transition.at.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
 }
 
 fn list(change: &Change) -> &'static str {
