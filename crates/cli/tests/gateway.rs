@@ -272,9 +272,9 @@ fn s0_79_a_killed_server_comes_back() {
     drained.join().unwrap().unwrap();
 }
 
-/// S0-81: the configuration is followed: what comes is there, what goes is gone, what stays is not touched.
+/// S0-79: the configuration is followed: what comes is there, what goes is gone, what stays is not touched.
 #[test]
-fn s0_81_the_configuration_is_followed() {
+fn s0_79_the_configuration_is_followed() {
     let world = World::new("reload", &[demo("stays", "modern"), demo("goes", "modern")].concat());
     let gateway = world.serve();
     let address = gateway.url("/mcp");
@@ -296,10 +296,10 @@ fn s0_81_the_configuration_is_followed() {
     finish(slow).exits(0);
 }
 
-/// S0-78, S0-81: tools, prompts and resources are hidden, renamed and described by the configuration, while it is followed;
+/// S0-79: tools, prompts and resources are hidden, renamed and described by the configuration, while it is followed;
 /// what is wrong in a rule is refused with its place, and changes nothing.
 #[test]
-fn s0_78_rules_rename_describe_and_hide() {
+fn s0_79_rules_rename_describe_and_hide() {
     let rules = "tools = { deny = [\"fail\"], rename = { add = \"sum\" }, describe = { add = \"Adds up\" } }\n\
                  prompts = { rename = { greet = \"hello\" } }\nresources = { deny = [\"demo://clock\"] }\n";
     let world = World::new("rules", &[&demo("alpha", "modern"), rules].concat()).primed();

@@ -45,7 +45,7 @@ fn small(name: &'static str) -> Server {
     Server::builder(name, "1").tool("who", "tells its name", move || async move { name }).build()
 }
 
-/// S0-81: a reload takes servers in and out; clients are told once, calls at servers that stay go on.
+/// S0-79: a reload takes servers in and out; clients are told once, calls at servers that stay go on.
 #[tokio::test]
 async fn s0_81_a_reload_touches_only_what_changed() {
     for era in ERAS {

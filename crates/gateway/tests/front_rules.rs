@@ -40,10 +40,10 @@ async fn is_unknown(client: &Client, tool: &str) {
     }
 }
 
-/// S0-78: what is renamed is called by its new name and no other, at its server by its own; what is described otherwise is told
+/// What is renamed is called by its new name and no other, at its server by its own; what is described otherwise is told
 /// so; what is hidden is not there. With all servers and alone, in either era.
 #[tokio::test]
-async fn s0_78_rules_of_the_configuration_hold() {
+async fn rules_of_the_configuration_hold() {
     let rules = rules(
         "tools = { deny = ['fault'], rename = { who = 'name' }, describe = { who = 'Says its name' } }\n\
          prompts = { rename = { greet = 'hello' } }\n\
@@ -77,9 +77,9 @@ async fn s0_78_rules_of_the_configuration_hold() {
     }
 }
 
-/// S0-81: rules are taken over without a server being touched, and clients hear of the lists that are another.
+/// S0-79: rules are taken over without a server being touched, and clients hear of the lists that are another.
 #[tokio::test]
-async fn s0_81_new_rules_are_told() {
+async fn s0_79_new_rules_are_told() {
     let (spec, dialled) = spec("one", &server("one", Era::Modern, &Stage::default()));
     let front = front(vec![spec.clone()]);
     for era in ERAS {
