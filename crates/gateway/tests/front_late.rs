@@ -5,19 +5,15 @@
 mod fronting;
 mod relaying;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardan_client::{Client, way};
-use cardan_gateway::fleet::{self, Fleet, Making, Spec};
+use cardan_client::Client;
+use cardan_gateway::fleet::{self, Fleet, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
 use cardan_proto::era::Era;
-use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Change, Interest};
-use cardan_proto::upkeep::policy::Policy;
-use cardan_runtime::memory;
 use cardan_server::Server;
 use fronting::{at, dead, spec};
 use relaying::{plain, soon, text};
@@ -34,18 +30,7 @@ fn server(name: &'static str) -> Server {
 
 /// The same, when it may be there.
 fn late(name: &'static str, leave: &Arc<Semaphore>) -> Spec {
-    let (server, leave) = (server(name), Arc::clone(leave));
-    let way = way(move || {
-        let (server, leave) = (server.clone(), Arc::clone(&leave));
-        async move {
-            leave.acquire().await.unwrap().forget();
-            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
-            tokio::spawn(async move { server.serve(theirs).await });
-            Ok::<_, Infallible>(ours)
-        }
-    });
-    let making = Making { connector: Client::builder("fleet", "1"), way, policy: Policy::CHILD };
-    Spec::new(name, "http", format!("digest of {name}"), making)
+    fronting::late(name, server(name), leave)
 }
 
 async fn tools(client: &Client) -> Vec<String> {

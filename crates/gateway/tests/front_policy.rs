@@ -20,22 +20,16 @@ use cardan_gateway::policy::Policy;
 use cardan_gateway::relay::Isolation;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
-use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{CallOptions, Change, Interest};
-use cardan_runtime::driver::Driver;
-use cardan_runtime::memory;
 use cardan_runtime::service::Host as _;
 use common::Scratch;
+use fronting::behalf::{is_followed, on_behalf, policy};
 use fronting::{Stage, server, spec};
-use relaying::{answering, choice, soon, text};
+use relaying::{soon, text};
 use serde_json::json;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
-
-fn policy(text: &str) -> Policy {
-    Policy::of(&[File::parse(Path::new("cardan.toml"), text, None).unwrap().policy])
-}
 
 fn two_with(options: Options) -> Front {
     let spec = |name| spec(name, &server(name, Era::Modern, &Stage::default())).0;
@@ -46,30 +40,8 @@ fn two() -> Front {
     two_with(Options::default())
 }
 
-/// A client of this era, on behalf of a principal.
-async fn on_behalf(front: &Front, who: &str, era: Era) -> Client {
-    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
-    let principal: Arc<str> = who.into();
-    let config = front.config(Some(&principal));
-    let (driver, peer) = Driver::new(theirs, front.service(Some(&principal)), config);
-    front.joined(peer, Some(&principal));
-    tokio::spawn(driver);
-    answering(who).era(choice(era)).connect_link(ours).await.unwrap()
-}
-
 async fn tools(client: &Client) -> Vec<String> {
     client.all_tools().await.unwrap().iter().map(|tool| tool.name.clone()).collect()
-}
-
-/// Does its server tell when something changes?
-async fn is_followed(client: &Client, uri: &str, era: Era) -> bool {
-    if era == Era::Legacy {
-        let params = Some(Bytes::from(json!({ "uri": uri }).to_string()));
-        let subscribed = client.raw(Method::ResourcesSubscribe, params, CallOptions::default());
-        return soon("an answer", subscribed).await.is_ok();
-    }
-    let mut listen = client.listen(Interest { uris: vec![uri.into()], ..Interest::default() });
-    soon("an answer", listen.ready()).await.is_ok_and(|interest| !interest.uris.is_empty())
 }
 
 fn refused<T: std::fmt::Debug>(called: Result<T, CallError>) -> Fault {

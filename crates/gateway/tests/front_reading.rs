@@ -6,24 +6,20 @@
 mod fronting;
 mod relaying;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Client, way};
-use cardan_gateway::fleet::{self, Fleet, Making, Spec};
+use cardan_client::Client;
+use cardan_gateway::fleet::{self, Fleet, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
-use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
 use cardan_proto::model::{ResourceContents, ResourceTemplate};
 use cardan_proto::session::event::{CallOptions, Interest};
-use cardan_proto::upkeep::policy::Policy;
-use cardan_runtime::memory;
 use cardan_server::{Cx, Server, Stop, Variables};
 use fronting::{Stage, at, front, server, spec};
 use relaying::{answering, plain, revisions, soon};
@@ -34,18 +30,7 @@ const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// A server that is there when it may be.
 fn slow(name: &'static str, leave: &Arc<Semaphore>) -> Spec {
-    let (server, leave) = (server(name, Era::Modern, &Stage::default()), Arc::clone(leave));
-    let way = way(move || {
-        let (server, leave) = (server.clone(), Arc::clone(&leave));
-        async move {
-            leave.acquire().await.unwrap().forget();
-            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
-            tokio::spawn(async move { server.serve(theirs).await });
-            Ok::<_, Infallible>(ours)
-        }
-    });
-    let making = Making { connector: Client::builder("fleet", "1"), way, policy: Policy::CHILD };
-    Spec::new(name, "http", format!("digest of {name}"), making)
+    fronting::late(name, server(name, Era::Modern, &Stage::default()), leave)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

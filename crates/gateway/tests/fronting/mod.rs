@@ -5,6 +5,8 @@
     reason = "each test uses a part, and a failed step is a failed test"
 )]
 
+pub(crate) mod behalf;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use cardan_runtime::memory::{self, MemoryLink};
 use cardan_server::builder::Builder;
 use cardan_server::{Cx, Json, Server, Stop, schemars, serde};
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::relaying::{Dialled, choice, making, revisions};
 
@@ -150,6 +152,22 @@ pub(crate) fn spec(name: &str, server: &Server) -> (Spec, Dialled) {
         async move { drop(server.serve(link).await) }
     });
     (Spec::new(name, "http", format!("digest of {name}"), making), dialled)
+}
+
+/// The same, of a server that is there when it may be.
+pub(crate) fn late(name: &str, server: Server, leave: &Arc<Semaphore>) -> Spec {
+    let leave = Arc::clone(leave);
+    let way = way(move || {
+        let (server, leave) = (server.clone(), Arc::clone(&leave));
+        async move {
+            leave.acquire().await.unwrap().forget();
+            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+            tokio::spawn(async move { server.serve(theirs).await });
+            Ok::<_, Infallible>(ours)
+        }
+    });
+    let making = Making { connector: Client::builder("fleet", "1"), way, policy: Policy::CHILD };
+    Spec::new(name, "http", format!("digest of {name}"), making)
 }
 
 /// A server that nobody reaches, which is known soon.
