@@ -4,23 +4,29 @@
 // that says what a right answer is stands here, so that all Node clients ask
 // the same of a server. Twin of `script.py`; the checks and their order match.
 
-const CHECK_TIMEOUT_MS = 10_000;
+// How long a check may take, unless the client is told otherwise.
+const PATIENCE_MS = 10_000;
 const LARGE_BYTES = 1 << 20;
 
 // Thrown by a peer for what its SDK cannot do in the negotiated era.
 export class Skip extends Error {}
 
-// Reads `[--era legacy|modern|auto] -- command args...`.
+// Reads `[--era legacy|modern|auto] [--without check,...] [--patience ms] -- command args...`.
 export function parseArgs(eras) {
   const args = process.argv.slice(2);
   const split = args.indexOf('--');
   const command = split < 0 ? [] : args.slice(split + 1);
-  const era = args[0] === '--era' ? args[1] : eras[0];
+  const options = split < 0 ? [] : args.slice(0, split);
+  const after = name => (options.includes(name) ? options[options.indexOf(name) + 1] : undefined);
+  const era = after('--era') ?? eras[0];
+  const without = after('--without')?.split(',') ?? [];
+  const patience = Number(after('--patience') ?? PATIENCE_MS);
   if (command.length === 0 || !eras.includes(era)) {
-    console.error(`usage: client.mjs [--era ${eras.join('|')}] -- command [args...] | url`);
+    const options = `[--era ${eras.join('|')}] [--without check,...] [--patience ms]`;
+    console.error(`usage: client.mjs ${options} -- command [args...] | url`);
     process.exit(2);
   }
-  return { era, command };
+  return { era, command, without, patience };
 }
 
 // A command is started; an address is reached, by WebSocket or old HTTP+SSE if it says so.
@@ -64,17 +70,18 @@ export const answers = {
   },
 };
 
-export async function run(peer) {
+export async function run(peer, { without, patience }) {
   const tally = { passed: 0, failed: 0, skipped: 0 };
   for (const [name, body] of Object.entries(checks)) {
-    const report = await attempt(body, peer);
+    if (without.includes(name)) continue;
+    const report = await attempt(body, peer, patience);
     tally[report.ok === null ? 'skipped' : report.ok ? 'passed' : 'failed'] += 1;
     print({ check: name, ...report });
     // Without a connection every other check would only repeat this failure.
     if (name === 'connect' && !report.ok) break;
   }
   print({ check: 'end', ...tally });
-  await Promise.race([peer.close(), after(CHECK_TIMEOUT_MS)]).catch(() => {});
+  await Promise.race([peer.close(), after(PATIENCE_MS)]).catch(() => {});
   process.exit(tally.failed === 0 ? 0 : 1);
 }
 
@@ -294,9 +301,9 @@ const checks = {
   },
 };
 
-async function attempt(body, peer) {
+async function attempt(body, peer, patience) {
   try {
-    const facts = await Promise.race([body(peer), after(CHECK_TIMEOUT_MS)]);
+    const facts = await Promise.race([body(peer), after(patience)]);
     return { ok: true, ...facts };
   } catch (error) {
     const why = error?.message ?? String(error);

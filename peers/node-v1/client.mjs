@@ -96,4 +96,5 @@ class Peer {
   }
 }
 
-await run(new Peer(parseArgs(['legacy']).command));
+const args = parseArgs(['legacy']);
+await run(new Peer(args.command), args);

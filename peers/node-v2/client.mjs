@@ -92,4 +92,5 @@ class Peer {
   }
 }
 
-await run(new Peer(parseArgs(['auto', 'legacy', 'modern'])));
+const args = parseArgs(['auto', 'legacy', 'modern']);
+await run(new Peer(args), args);

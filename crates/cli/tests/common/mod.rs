@@ -340,7 +340,8 @@ impl Serving {
         Self::of(Command::new(CARDAN), words)
     }
 
-    fn of(mut command: Command, words: &[&str]) -> Self {
+    /// The same, by a command that was prepared.
+    pub(crate) fn of(mut command: Command, words: &[&str]) -> Self {
         let mut child = command.args(words).stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
