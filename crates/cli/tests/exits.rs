@@ -142,7 +142,8 @@ fn s2_44_classes_are_told_to_programs() {
     }
 }
 
-/// TOOL-13, TOOL-14: what failed and what is not there.
+/// TOOL-13, TOOL-14: what failed and what is not there. TOOL-15: what a tool says of its failure is its result, for a model to
+/// read, on stdout.
 #[test]
 fn tool_error_and_not_found_are_5() {
     demo(&["call", "fail", "message=out of paper"]).exits(5).prints("out of paper\n").tells(&["tool error"]);
@@ -264,6 +265,42 @@ fn cli_28_the_last_words_go_with_every_failure() {
             let told = call(&["-v"]).exits(exit).tells(&["server: the disk is full\n"]);
             assert!(!told.stderr.contains("stderr of the server"), "{told:?}");
         }
+    }
+}
+
+/// TOOL-8: what a server says of its tools is told as its word; a call that was lost is not made again for it.
+#[test]
+fn tool_8_hints_are_not_relied_upon() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("hints");
+    let log = scratch.file("log");
+    let listed = cardan(&[&["list", "tools"], &odd_server("die", &log)[..]].concat()).exits(0);
+    assert!(listed.stdout.contains("read-only, idempotent"), "{listed:?}");
+    odd("die", &log, &[]).exits(13).tells(&["delivery: whether the server ran it is not known"]);
+    let calls = logged(&log).iter().filter(|message| message["method"] == "tools/call").count();
+    assert_eq!(calls, 1);
+}
+
+/// ROOT-7, SEC-9: a server is shown no folder, asks no model and learns of no visit unless the user says so; what is
+/// offered and what is used can be seen (TOOL-18).
+#[test]
+fn root_7_nothing_is_given_without_consent() {
+    for era in ["legacy", "modern"] {
+        let asked = |words: &[&str]| demo(&[&["call"], words, &["--era", era, "--trace"]].concat());
+        let told = asked(&["roots"]).exits(14).stderr;
+        let ours: Vec<&str> = told.lines().filter(|line| line.contains(" -> ")).collect();
+        let given = |what: &str| ours.iter().any(|line| line.contains(what));
+        assert!(given("\"elicitation\":") && !given("\"roots\":{") && !given("\"sampling\":"), "{ours:?}");
+        assert!(!given("file://"), "{ours:?}");
+        asked(&["roots", "--root", "/usr"]).exits(0).tells(&["file:///usr"]);
+        asked(&["visit", "url=https://example.com/x"]).exits(14).prints("declined\n");
+        asked(&["visit", "url=https://example.com/x", "--accept-urls"]).exits(0);
+        let used = asked(&["add", "a=2", "b=3"]).exits(0).tells(&["\"name\":\"add\""]);
+        assert_eq!(used.stderr.matches("\"method\":\"tools/call\"").count(), 1, "{used:?}");
+        let offered = demo(&["list", "tools", "--era", era]).exits(0).stdout;
+        assert!(offered.contains("add(") || offered.contains("add "), "{offered}");
     }
 }
 

@@ -59,7 +59,8 @@ with open(log, "a", encoding="utf-8") as kept:
             info = {"name": "odd", "version": "1"}
             send({"id": number, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}})
         elif method == "tools/list":
-            tool = {"name": "odd", "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+            hints = {"readOnlyHint": True, "idempotentHint": True}
+            tool = {"name": "odd", "annotations": hints, "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
             send({"id": number, "result": {"tools": [tool]}})
         elif method == "tools/call":
             call(number)

@@ -44,7 +44,7 @@ impl World {
     }
 }
 
-/// T24: nothing of a project's file runs before it is trusted; it is shown whole, trusted by what it is, and everything that
+/// T24, SEC-1: nothing of a project's file runs before it is trusted; it is shown whole, trusted by what it is, and everything that
 /// changes it is to be trusted anew. No shell is in between.
 #[test]
 fn t24_a_projects_file_runs_nothing_before_it_is_trusted() {
