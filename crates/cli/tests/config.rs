@@ -37,9 +37,13 @@ impl World {
     }
 
     fn config(&self, words: &[&str]) -> Ran {
+        self.run(&[&["config"], words].concat(), &[])
+    }
+
+    fn run(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
         let child = Command::new(CARDAN)
-            .arg("config")
             .args(words)
+            .envs(variables.iter().copied())
             .current_dir(self.project())
             .env("HOME", &self.home)
             .env("WEATHER_KEY", "key-canary")
@@ -180,6 +184,83 @@ fn servers_come_from_other_tools_and_go_to_them() {
     world.config(&["remove", "a", "--from", "cursor"]).exits(0);
     world.config(&["remove", "b", "--from", "cursor"]).exits(0);
     assert_eq!(world.text(".cursor/mcp.json"), cursor, "what was exported is gone without a trace");
+}
+
+/// CLI-33, CLI-34: whatever any tool can say comes back from its own file, in its own place, as it went there.
+#[test]
+fn cli_34_every_tool_is_written_and_read_without_loss() {
+    let tools = [
+        "claude-desktop",
+        "claude-code",
+        "vscode",
+        "cursor",
+        "windsurf",
+        "codex",
+        "gemini",
+        "opencode",
+        "inspector",
+        "mcporter",
+        "oh-my-pi",
+    ];
+    for tool in tools {
+        let world = World::new(&format!("exchange-{tool}"));
+        let scope = ["--scope", "project"];
+        let local = ["add", "local", "--env", "MODE=a b", "--", "some-server", "--flag", "x y"];
+        world.config(&[&local[..1], &scope, &local[1..]].concat()).exits(0);
+        // The first of all writes processes only.
+        if tool != "claude-desktop" {
+            let remote = ["add", "remote", "https://example.com/mcp", "--header", "X-Plain: yes, plain"];
+            world.config(&[&remote[..], &scope].concat()).exits(0);
+        }
+        let ours = world.text("project/cardan.toml");
+        world.config(&["export", "--to", tool, "--scope", "user", "--write"]).exits(0);
+        fs::remove_file(world.project().join("cardan.toml")).unwrap();
+        let listed = world.config(&["list", "--from", tool]).exits(0);
+        assert!(listed.stdout.contains("local") && listed.stdout.contains("some-server"), "{listed:#?}");
+        let import = world.config(&[&["import", "--from", tool][..], &scope].concat()).exits(0);
+        assert!(!import.stderr.contains("warning"), "{tool}: {import:#?}");
+        assert_eq!(world.text("project/cardan.toml"), ours, "{tool}");
+    }
+}
+
+/// CLI-37: placeholders, as our own file and other tools' spell them, are filled in when the server is used: from variables with
+/// and without a default, from files and from folders. Of commands it is told what to do instead.
+#[test]
+fn cli_37_placeholders_are_filled_in() {
+    let world = World::new("placeholders");
+    world.put("key.txt", "from-file\n");
+    // Tells in its last words what it was given; of what is in a file, only that, since it is hidden.
+    let script = "case $C in from-file) C=filled ;; esac; echo $A $B $C $D >&2; exit 3";
+    let cases = [
+        (
+            "cardan.toml",
+            "[servers.s]\ncommand = \"sh\"\nargs = [\"-c\", \"SCRIPT\"]\nenv = { A = \"${HERE}\", B = \
+          \"${NOT_SET_ANYWHERE:-else}\", C = \"${file:HOME/key.txt}\", D = \"${userHome}\" }\n",
+        ),
+        (
+            "mcp.json",
+            r#"{"mcpServers": {"s": {"command": "sh", "args": ["-c", "SCRIPT"], "env": {"A": "${HERE}", "B":
+          "${NOT_SET_ANYWHERE:-else}", "C": "from-file", "D": "HOME"}}}}"#,
+        ),
+        (
+            "opencode.json",
+            r#"{"mcp": {"s": {"type": "local", "command": ["sh", "-c", "SCRIPT"], "environment": {"A":
+          "{env:HERE}", "B": "else", "C": "{file:HOME/key.txt}", "D": "HOME"}}}}"#,
+        ),
+        (
+            ".vscode/mcp.json",
+            r#"{"servers": {"s": {"type": "stdio", "command": "sh", "args": ["-c", "SCRIPT"], "env": {"A":
+          "${env:HERE}", "B": "else", "C": "from-file", "D": "${userHome}"}}}}"#,
+        ),
+    ];
+    let home = world.home.display().to_string();
+    for (file, text) in cases {
+        world.put(&format!("project/{file}"), &text.replace("SCRIPT", script).replace("HOME", &home));
+        let ran = world.run(&["info", "s", "--config", file], &[("HERE", "from-here")]).exits(13);
+        assert!(ran.stderr.contains(&format!("| from-here else filled {home}")), "{file}: {ran:#?}");
+    }
+    world.put("project/cardan.toml", "[servers.s]\ncommand = \"sh\"\nenv = { A = \"${command:ls}\" }\n");
+    world.run(&["info", "s", "--config", "cardan.toml"], &[]).exits(1).tells(&["`A`", "next: "]);
 }
 
 /// What is asked for comes along, and where it cannot, that is told.
