@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn png_2_a_status_that_turns_away_is_a_sign_of_life() {
         let bound = Duration::from_secs(10);
-        let said = |status: u16| status.attemptinto().expect("a status of three digits");
+        let said = |status: u16| status.try_into().expect("a status of three digits");
         let turned_away = |status: u16| {
             let (excerpt, hints) = (Box::default(), Default::default());
             HttpFailure::Status { status: said(status), excerpt, hints }
