@@ -54,9 +54,12 @@ const KILLS: usize = 1000;
 /// Calls of sessions that replicas share.
 const REPLICA_CALLS: usize = 100_000;
 
+/// How often one of two replicas is replaced under load.
+const ROLLS: usize = 1000;
+
 /// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
 /// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak
-/// --replicas`: sessions whose every request goes to any of three replicas.
+/// --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
 pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--through") {
         args.finish()?;
@@ -69,7 +72,8 @@ pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--replicas") {
         args.finish()?;
         peers::set_up_one(&walk::root(), "python-redis")?;
-        return load("replicas", "routing::", "CARDAN_REPLICA_CALLS", REPLICA_CALLS);
+        load("replicas", "routing::", "CARDAN_REPLICA_CALLS", REPLICA_CALLS)?;
+        return load("replicas", "rolling::", "CARDAN_ROLLS", ROLLS);
     }
     let mut words = Vec::new();
     for name in ["--sessions", "--seconds", "--calls", "--seed"] {

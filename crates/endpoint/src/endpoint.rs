@@ -282,6 +282,12 @@ where
         }
     }
     match post(shared, parts.headers, &body, shared.replies.choose(accepts), principal) {
+        // Nothing begins here any more, and the session is given up soon: whoever forwarded it looks again until then.
+        Posting::Answered(response)
+            if pass.is_some() && response.status() == StatusCode::SERVICE_UNAVAILABLE =>
+        {
+            Answer::on(HeaderMap::new()).status(StatusCode::MISDIRECTED_REQUEST)
+        }
         Posting::Answered(response) => response,
         Posting::Legacy(posted, answer, accepts) => legacy::reply(posted, answer, accepts, limits).await,
         Posting::Keep(keep, posted, answer, accepts) => {

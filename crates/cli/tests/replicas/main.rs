@@ -11,6 +11,7 @@ mod ownership;
 #[path = "../operation/rig.rs"]
 #[allow(dead_code, reason = "others use the rest")]
 mod rig;
+mod rolling;
 mod routing;
 mod secrets;
 mod secure;

@@ -24,8 +24,12 @@ const MODERN: &str = "2026-07-28";
 
 /// Sends a request and reads all of its answer.
 pub(crate) fn ask(address: &str, method: &str, headers: &[String], body: &str) -> io::Result<Got> {
-    let mut stream = send(address, method, headers, body)?;
-    let mut bytes = Vec::new();
+    read(send(address, method, headers, body)?, &[])
+}
+
+/// Reads the rest of an answer that began so.
+pub(crate) fn read(mut stream: TcpStream, first: &[u8]) -> io::Result<Got> {
+    let mut bytes = first.to_vec();
     stream.read_to_end(&mut bytes)?;
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("no answer"))?;
@@ -138,16 +142,28 @@ pub(crate) fn is_echo(got: &Got, id: usize, text: &str) -> bool {
     got.status == 200 && reply["id"] == id && reply["result"]["content"][0]["text"] == text
 }
 
-/// A modern call of `echo`.
+/// A modern call of `echo`, which must work.
 pub(crate) fn modern(address: &str, text: &str) -> Got {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": { "name": "m", "version": "1" },
-    });
-    let params = json!({ "name": "echo", "arguments": { "message": text }, "_meta": meta });
+    try_modern(address, text).unwrap()
+}
+
+/// A modern call of `echo`.
+pub(crate) fn try_modern(address: &str, text: &str) -> io::Result<Got> {
+    let (headers, body) = modern_call("echo", &json!({ "message": text }), json!({}));
+    ask(address, "POST", &headers, &body)
+}
+
+/// The headers and the body of a modern call of a tool, with more in its `_meta`.
+pub(crate) fn modern_call(tool: &str, arguments: &Value, mut meta: Value) -> (Vec<String>, String) {
+    meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "m", "version": "1" });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-    let headers =
-        [format!("MCP-Protocol-Version: {MODERN}"), "Mcp-Method: tools/call".into(), "Mcp-Name: echo".into()];
-    ask(address, "POST", &headers, &call.to_string()).unwrap()
+    let headers = [
+        format!("MCP-Protocol-Version: {MODERN}"),
+        "Mcp-Method: tools/call".into(),
+        format!("Mcp-Name: {tool}"),
+    ];
+    (headers.into(), call.to_string())
 }

@@ -1,0 +1,148 @@
+//! One replica after another is replaced while clients call.
+
+use std::collections::VecDeque;
+use std::io::Read as _;
+use std::net::TcpStream;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::wire::{Got, Session, is_echo, modern_call, read, send, try_modern};
+use crate::world::{Redis, WHOLE, World, until};
+
+/// What a load balancer knows: where calls may go.
+struct Rotation {
+    addresses: RwLock<VecDeque<String>>,
+    over: AtomicBool,
+    answered: AtomicUsize,
+}
+
+impl Rotation {
+    /// One of them, another each time.
+    fn pick(&self, turn: usize) -> String {
+        let addresses = self.addresses.read().unwrap();
+        addresses[turn % addresses.len()].clone()
+    }
+
+    /// Calls until it works, for as long as replicas say that they go, or are gone. It may be repeated, so it is no matter
+    /// where one says that it does not know what became of it (502): its owner left when it was on its way there.
+    fn calls(&self, mut call: impl FnMut(&str) -> std::io::Result<Got>, works: impl Fn(&Got) -> bool) {
+        for turn in 0.. {
+            match call(&self.pick(turn)) {
+                Ok(got) if works(&got) => break,
+                Ok(got) => assert!(matches!(got.status, 502 | 503), "{got:?}"),
+                // Nobody was there any more to answer.
+                Err(_) => {}
+            }
+        }
+        self.answered.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A call that must not be repeated. It is sent where calls may go, and whatever has begun there is finished.
+    fn calls_once(&self, turn: usize, send: impl Fn(&str) -> std::io::Result<TcpStream>) -> Got {
+        let addresses = self.addresses.read().unwrap();
+        let mut stream = send(&addresses[turn % addresses.len()]).unwrap();
+        // From the first byte of its answer on, it runs.
+        let mut first = [0];
+        stream.read_exact(&mut first).unwrap();
+        drop(addresses);
+        let got = read(stream, &first).unwrap();
+        self.answered.fetch_add(1, Ordering::SeqCst);
+        got
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::SeqCst)
+    }
+}
+
+/// F23: two replicas are replaced in turn, thirty times, while clients of both eras call: whatever may be repeated is answered in
+/// the end, nothing else that has begun is lost, and every session goes on.
+#[test]
+fn f23_replicas_are_replaced_under_load() {
+    let Some(redis) = Redis::start() else { return };
+    let rolls = std::env::var("CARDAN_ROLLS").map_or(30, |rolls| rolls.parse().unwrap());
+    let port = redis.port;
+    let mut world = World::before(redis, "rolling", WHOLE, "", &[port; 2]);
+    let sessions = [0, 1].map(|number| Session::open(world.at(number), None).unwrap());
+    let addresses = world.replicas.iter().map(|replica| replica.address.clone()).collect();
+    let rotation = Rotation {
+        addresses: RwLock::new(addresses),
+        over: AtomicBool::new(false),
+        answered: AtomicUsize::new(0),
+    };
+    thread::scope(|scope| {
+        for (client, session) in sessions.iter().enumerate() {
+            let rotation = &rotation;
+            scope.spawn(move || by_session(rotation, client, session));
+            scope.spawn(move || by_modern_calls(rotation, client));
+            scope.spawn(move || by_slow_calls(rotation, client));
+        }
+        // Whatever fails here, the clients end.
+        let _end = End(&rotation.over);
+        for _ in 0..rolls {
+            let before = rotation.answered.load(Ordering::SeqCst);
+            let next = world.serve(port);
+            let leaving = world.replicas.remove(0);
+            {
+                let mut addresses = rotation.addresses.write().unwrap();
+                addresses.push_back(next.address.clone());
+                assert_eq!(addresses.pop_front().as_ref(), Some(&leaving.address));
+            }
+            leaving.signal("TERM");
+            assert_eq!(leaving.ends(), Some(0));
+            world.replicas.push(next);
+            until("calls are answered", || {
+                rotation.answered.load(Ordering::SeqCst) >= before + 3 * sessions.len()
+            });
+        }
+    });
+}
+
+/// Lets the clients end.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A legacy client, whose session began at a replica that is soon gone.
+fn by_session(rotation: &Rotation, client: usize, session: &Session) {
+    for call in 1.. {
+        let text = format!("{client}/{call}");
+        rotation.calls(|here| session.echo(here, call, &text), |got| is_echo(got, call, &text));
+        if !rotation.goes_on() {
+            break;
+        }
+    }
+}
+
+fn by_modern_calls(rotation: &Rotation, client: usize) {
+    for call in 1.. {
+        let text = format!("m{client}/{call}");
+        rotation.calls(|here| try_modern(here, &text), |got| is_echo(got, 1, &text));
+        if !rotation.goes_on() {
+            break;
+        }
+    }
+}
+
+/// Calls that take their time and tell how far they are.
+fn by_slow_calls(rotation: &Rotation, client: usize) {
+    let arguments = json!({ "steps": 5, "delay_ms": 20 });
+    let (headers, body) = modern_call("slow", &arguments, json!({ "progressToken": "far" }));
+    for turn in client.. {
+        let got = rotation.calls_once(turn, |here| send(here, "POST", &headers, &body));
+        let told = |message: &&Value| message["method"] == "notifications/progress";
+        assert_eq!(got.messages.iter().filter(told).count(), 5, "{got:?}");
+        let reply = got.messages.last().unwrap();
+        assert!(reply["id"] == 1 && reply["result"]["isError"] != true, "{got:?}");
+        if !rotation.goes_on() {
+            break;
+        }
+    }
+}
