@@ -5,7 +5,6 @@
 mod fronting;
 mod relaying;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,13 +15,12 @@ use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::fleet::{ANSWER, GUESS};
 use cardan_proto::method::Method;
-use cardan_proto::session::config::{Config, Interests, Role};
+use cardan_proto::session::config::Interests;
 use cardan_proto::session::event::{Answer, CallOptions, Called};
 use cardan_runtime::cx::CallCx;
-use cardan_runtime::driver::Driver;
 use cardan_runtime::service::{Handler, Service};
 use fronting::{at, front};
-use relaying::{making, plain, revisions, text};
+use relaying::{making_legacy, plain, text};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -83,19 +81,10 @@ impl Service for Small {
 }
 
 fn small(name: &'static str, manner: Manner) -> Spec {
-    let service = Arc::new(Small(name, manner));
-    let identity = Bytes::from(json!({"name": name, "version": "1"}).to_string());
     let capabilities = json!({
         "tools": {}, "resources": {"subscribe": true}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
     });
-    let mut config = Config::new(Role::Server, identity, Bytes::from(capabilities.to_string()));
-    config.revisions = revisions(Era::Legacy);
-    config.interests = Interests::Handed;
-    let config = Arc::new(config);
-    let (making, _) = making(move |link| {
-        let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
-        async move { drop(driver.await) }
-    });
+    let (making, _) = making_legacy(Small(name, manner), name, &capabilities, Interests::Handed);
     Spec::new(name, "http", format!("digest of {name}"), making)
 }
 

@@ -20,17 +20,16 @@ use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
 use cardan_proto::model::tool::CallToolResult;
 use cardan_proto::secret::{Redactor, Secret};
-use cardan_proto::session::config::{Config, Role};
+use cardan_proto::session::config::Interests;
 use cardan_proto::session::event::{Answer, CallOptions, Called, Cause, Change, Interest, Rounds, Wanted};
 use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::cx::CallCx;
-use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::service::{Handler, Service};
 use cardan_server::{Cx, Server, Stop};
 use fronting::{at, front, spec};
-use relaying::{answering, making, plain, revisions, soon};
+use relaying::{answering, making_legacy, plain, revisions, soon};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -132,20 +131,13 @@ impl Service for Refusing {
     }
 }
 
-fn refusing(capabilities: &'static str) -> Spec {
-    lone("refusing", capabilities, &Arc::new(Refusing(None)))
+fn refusing(capabilities: &str) -> Spec {
+    lone("refusing", capabilities, Refusing(None))
 }
 
-fn lone(name: &str, capabilities: &'static str, service: &Arc<Refusing>) -> Spec {
-    let service = Arc::clone(service);
-    let identity = Bytes::from_static(b"{\"name\":\"refusing\",\"version\":\"1\"}");
-    let mut config = Config::new(Role::Server, identity, Bytes::from_static(capabilities.as_bytes()));
-    config.revisions = revisions(Era::Legacy);
-    let config = Arc::new(config);
-    let (making, _) = making(move |link| {
-        let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
-        async move { drop(driver.await) }
-    });
+fn lone(name: &str, capabilities: &str, service: Refusing) -> Spec {
+    let capabilities = serde_json::from_str(capabilities).unwrap();
+    let (making, _) = making_legacy(service, name, &capabilities, Interests::Kept);
     Spec::new(name, "http", format!("digest of {name}"), making)
 }
 
@@ -185,9 +177,9 @@ async fn a_server_without_lists_is_not_waited_for() {
 /// What no server lists is read where it is, whatever those say who do not have it.
 #[tokio::test]
 async fn a_guess_that_fails_leads_to_the_next() {
-    let having = Arc::new(Refusing(Some("y://b")));
+    let having = Refusing(Some("y://b"));
     let resources = "{\"resources\":{}}";
-    let front = front(vec![refusing(resources), lone("having", resources, &having)]);
+    let front = front(vec![refusing(resources), lone("having", resources, having)]);
     for era in ERAS {
         let client = at(&front, era, plain()).await;
         let read = soon("read", client.read("y://b")).await.unwrap();

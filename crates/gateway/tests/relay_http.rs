@@ -8,15 +8,11 @@ use std::net::SocketAddr;
 
 use cardan_client::Client;
 use cardan_dial::Http;
-use cardan_endpoint::listener::Listener;
-use cardan_endpoint::{Endpoint, Options};
-use cardan_gateway::relay::Relay;
 use cardan_proto::era::{Era, Revision};
-use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_server::{Server, schemars, serde};
-use relaying::{choice, relay, revisions};
+use relaying::{choice, port, relay, revisions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -43,15 +39,6 @@ fn server(era: Era) -> Server {
         .tool("clock", "tells the time", async || "noon")
         .tool("forecast", "tells the weather", async |place: Where| format!("rain in {}", place.region))
         .build()
-}
-
-/// A port before a relay.
-async fn serve(relay: &Relay) -> SocketAddr {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = listener.address().unwrap();
-    let allow = Allow::bound::<&str, &str>(address.ip(), Ports::Any, &[], &[]).unwrap();
-    tokio::spawn(listener.serve(Endpoint::new(relay.clone(), Options::new(allow)), std::future::pending()));
-    address
 }
 
 async fn connect(address: SocketAddr, era: Era) -> Client {
@@ -92,7 +79,7 @@ const BAD: [&str; 4] = [
 async fn mirrored_headers_are_checked_before_the_relay() {
     for era in [Era::Modern, Era::Legacy] {
         let (relay, _) = relay(&server(era)).await;
-        let address = serve(&relay).await;
+        let address = port(relay.clone()).await;
         let client = connect(address, Era::Modern).await;
         assert_eq!(client.all_tools().await.unwrap().len(), 2);
         let called = client.call_tool("forecast", &json!({"region": "süd"})).unwrap().await.unwrap();
@@ -113,7 +100,7 @@ async fn mirrored_headers_are_checked_before_the_relay() {
 async fn what_is_mirrored_follows_the_list() {
     let server = server(Era::Modern);
     let (relay, _) = relay(&server).await;
-    let address = serve(&relay).await;
+    let address = port(relay.clone()).await;
     let client = connect(address, Era::Modern).await;
     client.all_tools().await.unwrap();
     assert_eq!(post(address, "").await.0, 400);

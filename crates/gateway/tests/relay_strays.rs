@@ -10,18 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use cardan_client::{Client, way};
 use cardan_dial::{Http, Kind};
-use cardan_endpoint::listener::Listener;
-use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{self, Front};
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_proto::era::{Era, Revision};
-use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
 use cardan_proto::upkeep::policy::Policy;
-use cardan_runtime::service::Host;
 use cardan_server::{Server, schemars, serde};
-use relaying::{choice, revisions};
+use relaying::{choice, port, revisions};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,15 +36,6 @@ fn server(era: Era) -> Server {
         .revisions(revisions(era))
         .tool("forecast", "tells the weather", forecast)
         .build()
-}
-
-/// A port before a host.
-async fn serve(host: impl Host) -> SocketAddr {
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = listener.address().unwrap();
-    let allow = Allow::bound::<&str, &str>(address.ip(), Ports::Any, &[], &[]).unwrap();
-    tokio::spawn(listener.serve(Endpoint::new(host, Options::new(allow)), std::future::pending()));
-    address
 }
 
 /// What reaches the upstream, connection by connection.
@@ -123,10 +110,10 @@ fn reaching(address: SocketAddr) -> Making {
 
 /// A port before a relay before a server over HTTP, and what reaches that.
 async fn relayed(era: Era) -> (SocketAddr, Seen) {
-    let (upstream, seen) = Seen::before(serve(server(era)).await).await;
+    let (upstream, seen) = Seen::before(port(server(era)).await).await;
     let options = relay::Options { behind: Behind::One, ..relay::Options::default() };
     let relay = Relay::start(reaching(upstream), options).await.unwrap();
-    (serve(relay).await, seen)
+    (port(relay).await, seen)
 }
 
 async fn connect(address: SocketAddr) -> Client {
@@ -195,10 +182,10 @@ async fn unknown_headers_are_passed_on() {
 /// INT-1: the same through a gateway, where the tool has another name.
 #[tokio::test]
 async fn a_gateway_passes_them_on() {
-    let (upstream, seen) = Seen::before(serve(server(Era::Modern)).await).await;
+    let (upstream, seen) = Seen::before(port(server(Era::Modern)).await).await;
     let spec = Spec::new("my", "http", "digest", reaching(upstream));
     let front = Front::start(Fleet::start(vec![spec], fleet::Options::default()), front::Options::default());
-    let address = serve(front.clone()).await;
+    let address = port(front.clone()).await;
     connect(address).await.all_tools().await.unwrap();
     served(address, "my__forecast", &format!("{REGION}\r\n{ODD}\r\n")).await;
     assert_eq!(seen.last(), [REGION, ODD]);
@@ -233,6 +220,6 @@ async fn others_never_see_them() {
     assert!(text.contains("tools/call") && !text.to_lowercase().contains("mcp-param-"), "{text}");
     for era in [Era::Modern, Era::Legacy] {
         let (relay, _) = relaying::relay(&server(era)).await;
-        served(serve(relay).await, "forecast", &format!("{ODD}\r\n")).await;
+        served(port(relay).await, "forecast", &format!("{ODD}\r\n")).await;
     }
 }

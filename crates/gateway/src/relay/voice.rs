@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::fleet::GATHER;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answers, Ask, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::CallCx;
@@ -133,10 +134,6 @@ impl Inner {
 
 type Reply = oneshot::Sender<Result<Bytes, Fault>>;
 
-/// What a legacy server asks at once comes one by one, over HTTP perhaps in several reads. A modern client is to be asked in one
-/// round, so the first waits so long for the others. Nobody who is asked notices.
-const GATHERING: Duration = Duration::from_millis(20);
-
 impl Asking {
     pub(super) fn new(cx: CallCx, patience: Duration) -> Arc<Self> {
         let (waiting, asked) = (Vec::new(), HashMap::new());
@@ -170,7 +167,7 @@ impl Asking {
                 let mut inner = lock(&self.inner);
                 // What the server does not want to know any more is not asked.
                 inner.waiting.retain(|(.., reply)| !reply.is_closed());
-                let gathered = inner.since + GATHERING;
+                let gathered = inner.since + GATHER;
                 if inner.waiting.is_empty() {
                     None
                 } else if Instant::now() < gathered {

@@ -7,22 +7,29 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cardan_client::{Answerers, Client, Connector, Urls, way};
+use cardan_endpoint::Endpoint;
+use cardan_endpoint::listener::Listener;
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::{Era, Revisions};
+use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
 use cardan_proto::model::roots::Root;
 use cardan_proto::model::sampling::CreateMessageResult;
-use cardan_proto::session::config::EraChoice;
+use cardan_proto::session::config::{Config, EraChoice, Interests, Role};
 use cardan_proto::session::event::Event;
 use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::driver::Driver;
 use cardan_runtime::memory::{self, MemoryLink};
+use cardan_runtime::service::{Host, Service};
 use cardan_server::Server;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -104,6 +111,25 @@ where
     (Making { connector, way, policy: Policy::CHILD }, dialled)
 }
 
+/// How a legacy server that is this service, offering this, is reached.
+pub(crate) fn making_legacy<S: Service>(
+    service: S,
+    name: &str,
+    capabilities: &Value,
+    interests: Interests,
+) -> (Making, Dialled) {
+    let service = Arc::new(service);
+    let identity = Bytes::from(json!({"name": name, "version": "1"}).to_string());
+    let mut config = Config::new(Role::Server, identity, Bytes::from(capabilities.to_string()));
+    config.revisions = revisions(Era::Legacy);
+    config.interests = interests;
+    let config = Arc::new(config);
+    making(move |link| {
+        let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
+        async move { drop(driver.await) }
+    })
+}
+
 /// A relay before `server`.
 pub(crate) async fn relay(server: &Server) -> (Relay, Dialled) {
     relay_with(server, Options { behind: Behind::One, ..Options::default() }).await
@@ -121,6 +147,17 @@ pub(crate) async fn relay_with(server: &Server, options: Options) -> (Relay, Dia
         async move { drop(server.serve(link).await) }
     });
     (Relay::start(making, options).await.unwrap(), dialled)
+}
+
+/// A port before a host.
+pub(crate) async fn port(host: impl Host) -> SocketAddr {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.address().unwrap();
+    let allow = Allow::bound::<&str, &str>(address.ip(), Ports::Any, &[], &[]).unwrap();
+    tokio::spawn(
+        listener.serve(Endpoint::new(host, cardan_endpoint::Options::new(allow)), std::future::pending()),
+    );
+    address
 }
 
 /// A client of this era at the relay.

@@ -24,6 +24,10 @@ pub const ANSWER: Duration = Duration::from_secs(5);
 /// more are woken than need be.
 pub const GUESS: Duration = Duration::from_millis(250);
 
+/// What a legacy server asks at once comes one by one, over HTTP perhaps in several reads. A modern client is to be asked in one
+/// round, so the first waits so long for the others. Nobody who is asked notices.
+pub const GATHER: Duration = Duration::from_millis(20);
+
 /// What runs when a gateway or a bridge is asked to stop, unless told otherwise. Then each call is answered as lost. Whoever
 /// supervises processes waits ten seconds at least before it kills one, most of them thirty.
 pub const GRACE: Duration = Duration::from_secs(10);
