@@ -21,6 +21,16 @@ impl fmt::Display for Digest {
     }
 }
 
+impl Digest {
+    /// The digest of words in their order.
+    #[must_use]
+    pub fn of_words(words: &[String]) -> Self {
+        let mut hash = Hash(Sha256::new());
+        hash.list(words, |hash, word| hash.word(word));
+        hash.finish()
+    }
+}
+
 impl Server {
     /// The digest of its configuration.
     #[must_use]

@@ -23,6 +23,7 @@ pub mod audit;
 pub mod cache;
 pub mod catalog;
 pub mod configured;
+pub mod eras;
 pub mod fleet;
 pub mod front;
 pub mod keys;

@@ -38,6 +38,15 @@ pub const CATALOG_BYTES: u64 = 64 << 20;
 /// A catalog that was not told again. Then it is removed: it belongs to a server that nobody has any more.
 pub const CATALOG_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
 
+/// Legacy servers that are remembered as such. The one that was found longest ago makes room.
+pub const ERAS: usize = 256;
+
+/// The file that remembers them. A larger one is not ours, and as good as absent.
+pub const ERA_BYTES: u64 = 64 << 10;
+
+/// For so long a server that was legacy is taken for legacy. Then it is asked again: it may have become modern.
+pub const ERA_AGE: Duration = Duration::from_secs(24 * 3600);
+
 /// A list that did not come is asked for again after so long, then after twice as long, and so on.
 pub const LIST_WAIT_MIN: Duration = Duration::from_secs(5);
 
