@@ -76,35 +76,52 @@ impl Caller {
         let raw = Raw::of(arguments).map_err(|error| CallError::Shape(error.to_string()))?;
         let arguments =
             RawObject::try_from(raw).map_err(|flaw| CallError::Shape(format!("arguments: {flaw}")))?;
-        let mut params = CallToolParams::new(name, Some(arguments));
         let settled = self.session().await?;
-        match gates(settled.revision).tasks {
-            Tasks::Absent => {}
-            Tasks::Core => {
-                if offers_tool_tasks(&settled) && self.support_of(name).await? != TaskSupport::Forbidden {
-                    let ttl = options.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-                    params.task = Some(TaskMetadata { ttl });
-                }
-            }
-            Tasks::Extension => params.meta = Some(self.declaring()),
+        let may_be = gates(settled.revision).tasks == Tasks::Core && offers_tool_tasks(&settled);
+        let support = if may_be { self.support_of(name).await? } else { TaskSupport::Forbidden };
+        let mut params = self.as_task(CallToolParams::new(name, Some(arguments)), &support, &settled);
+        if let Some(task) = &mut params.task {
+            task.ttl = options.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         }
-        let wanted = params.task.is_some();
         let raw = self.raw(Method::ToolsCall, Some(encode(&params)?), options.call).await?;
-        self.started(&raw, wanted)
+        match self.task_in(&params, &raw)? {
+            Some(task) => Ok(Started::Task(Box::new(task))),
+            None => decode(&raw).map(Started::Done),
+        }
     }
 
-    fn started(&self, raw: &[u8], wanted: bool) -> Result<Started<'_>, CallError> {
+    /// A call that may be answered with a task, where the revision has them: in the older design one that wants a task if the
+    /// tool supports it, in the newer one a call that says that we know tasks.
+    #[must_use]
+    pub fn as_task(
+        &self,
+        mut params: CallToolParams,
+        support: &TaskSupport,
+        settled: &Settled,
+    ) -> CallToolParams {
+        match gates(settled.revision).tasks {
+            Tasks::Core if offers_tool_tasks(settled) && is_supported(support) => {
+                params.task = Some(TaskMetadata { ttl: None });
+            }
+            Tasks::Extension => params.meta = Some(self.declaring()),
+            Tasks::Core | Tasks::Absent => {}
+        }
+        params
+    }
+
+    /// The task that a call was answered with; nothing: it was answered with its result.
+    pub fn task_in(&self, params: &CallToolParams, raw: &[u8]) -> Result<Option<ToolTask<'_>>, CallError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Kind {
             result_type: Option<ResultType>,
         }
         let task = match decode::<Kind>(raw)?.result_type {
-            _ if wanted => decode::<CreateTaskResult>(raw)?.task,
+            _ if params.task.is_some() => decode::<CreateTaskResult>(raw)?.task,
             Some(ResultType::Task) => decode(raw)?,
-            _ => return decode(raw).map(Started::Done),
+            _ => return Ok(None),
         };
-        Ok(Started::Task(Box::new(ToolTask { client: self, task, answered: HashSet::new() })))
+        Ok(Some(ToolTask { client: self, task, answered: HashSet::new() }))
     }
 
     /// A task that was made before, perhaps by an earlier client of the same user.
@@ -127,10 +144,7 @@ impl Caller {
         let tools = self.all_tools().await?;
         let found = tools.into_iter().find(|found| found.name == tool);
         let support = found.and_then(|found| found.execution).and_then(|execution| execution.task_support);
-        Ok(match support {
-            Some(support @ (TaskSupport::Optional | TaskSupport::Required)) => support,
-            _ => TaskSupport::Forbidden,
-        })
+        Ok(support.unwrap_or(TaskSupport::Forbidden))
     }
 
     /// Metadata that says that this call may be answered with a task, or is about one.
@@ -185,7 +199,13 @@ impl ToolTask<'_> {
     /// Looks at it again and again, as often as the server wants, until it has ended; answers what it asks.
     /// No note of the server's is needed for that.
     pub async fn wait(&mut self) -> Result<CallToolResult, CallError> {
+        decode(self.wait_telling(|_| ()).await?.as_str().as_bytes())
+    }
+
+    /// The same for who wants to know where it stands after each look, and the result as it came.
+    pub async fn wait_telling(&mut self, mut tell: impl FnMut(&Task)) -> Result<Raw, CallError> {
         loop {
+            tell(&self.task);
             let core = gates(self.client.session().await?.revision).tasks == Tasks::Core;
             match (&self.task.status, core) {
                 // The older design asks while the result is fetched.
@@ -213,10 +233,10 @@ impl ToolTask<'_> {
         wanted.max(limits.task_poll_floor)
     }
 
-    fn inlined(&self) -> Result<CallToolResult, CallError> {
+    fn inlined(&self) -> Result<Raw, CallError> {
         let result = self.task.result.as_ref();
         let result = result.ok_or_else(|| CallError::Shape("a completed task without its result".into()))?;
-        result.read().map_err(|error| CallError::Shape(error.to_string()))
+        Ok(result.raw().clone())
     }
 
     fn failed(&self) -> CallError {
@@ -270,6 +290,10 @@ impl ToolTask<'_> {
 fn offers_tool_tasks(settled: &Settled) -> bool {
     let tasks = ServerInfo::of(settled).capabilities.tasks;
     tasks.is_some_and(|tasks| tasks.covers(&Method::ToolsCall))
+}
+
+fn is_supported(support: &TaskSupport) -> bool {
+    matches!(support, TaskSupport::Optional | TaskSupport::Required)
 }
 
 /// An ask as our answerers know it.
