@@ -13,7 +13,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::Implementation;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::config::{Config, EraChoice, Role};
+use cardan_proto::session::config::{Attribution, Config, EraChoice, Role};
 use cardan_proto::session::event::{Ask, Cause, Event, Pushes};
 use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
@@ -43,6 +43,7 @@ pub struct Connector {
     era: EraChoice,
     revisions: Revisions,
     strictness: Strictness,
+    attribution: Attribution,
     dialect: Dialect,
     limits: Limits,
     secrets: Redactor,
@@ -66,6 +67,7 @@ impl Connector {
             era: EraChoice::Auto,
             revisions: Revisions::ALL,
             strictness: Strictness::Standard,
+            attribution: Attribution::ById,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),
@@ -119,6 +121,12 @@ impl Connector {
     /// How much deviation of servers is accepted.
     pub fn strictness(mut self, strictness: Strictness) -> Self {
         self.strictness = strictness;
+        self
+    }
+
+    /// What becomes of an answer that does not say whose it is; it ends no call, unless told otherwise.
+    pub fn attribution(mut self, attribution: Attribution) -> Self {
+        self.attribution = attribution;
         self
     }
 
@@ -317,6 +325,7 @@ impl Connector {
             era,
             revisions: self.revisions,
             strictness: self.strictness,
+            attribution: self.attribution,
             dialect: self.dialect,
             limits: self.limits.clone(),
             secrets: self.secrets.clone(),

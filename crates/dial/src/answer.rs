@@ -52,18 +52,21 @@ pub(crate) async fn read(wire: &Wire, post: CallPost, response: Response<Incomin
         }
         return;
     }
-    let readable = !matches!(decode(&text, &wire.limits), Decoded::One(Err(_), _));
-    match (readable, content) {
-        (true, _) => {
+    let unreadable = match decode(&text, &wire.limits) {
+        Decoded::One(Err(violation), _) => Some(violation.rule),
+        _ => None,
+    };
+    match (unreadable, content) {
+        (None, _) => {
             if pass(wire, &post, text).await == Seen::Other {
                 wire.fail(Some(post.call.id), HttpFailure::NoReply { status }, Delivery::Sent).await;
             }
         }
-        (false, Content::Json) => {
+        (Some(rule), Content::Json) => {
             let piece = excerpt(&text, wire.limits.excerpt_bytes);
-            broken(wire, &post, Rule::Syntax, &piece).await;
+            broken(wire, &post, rule, &piece).await;
         }
-        (false, _) => {
+        (Some(_), _) => {
             let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let content_type = content_type.unwrap_or_default().into();
             let excerpt = excerpt(&text, wire.limits.excerpt_bytes);

@@ -204,8 +204,10 @@ pub struct Finding {
     pub rule: Rule,
     /// The call it belongs to, where that is known.
     pub call: Option<CallId>,
-    /// What was seen, in short.
+    /// What is to be said of it, in short.
     pub detail: Box<str>,
+    /// The frame as [`excerpt`] shows it; empty where there is none, or the detail shows it.
+    pub bytes: Box<str>,
 }
 
 impl fmt::Display for Finding {
@@ -216,6 +218,9 @@ impl fmt::Display for Finding {
         }
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
+        }
+        if !self.bytes.is_empty() {
+            write!(f, ": {}", self.bytes)?;
         }
         write!(f, "; rule: {}", self.rule.clause())
     }
@@ -268,16 +273,45 @@ pub fn is_obeyed(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A short, printable excerpt of foreign bytes.
+/// A short, printable excerpt of foreign bytes, from which they can be told: what would be obeyed or is no text is
+/// written as an escape, and so is the backslash.
 #[must_use]
 pub fn excerpt(bytes: &[u8], max_bytes: usize) -> Box<str> {
-    let cut = &bytes[..bytes.len().min(max_bytes)];
-    let mut text: String =
-        String::from_utf8_lossy(cut).chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect();
+    let cut = bytes.get(..max_bytes).map_or(bytes, whole_characters);
+    let mut text = String::with_capacity(cut.len());
+    for chunk in cut.utf8_chunks() {
+        text.extend(chunk.valid().chars().flat_map(escaped));
+        text.extend(
+            chunk.invalid().iter().flat_map(|byte| format!("\\x{byte:02x}").into_bytes()).map(char::from),
+        );
+    }
     if cut.len() < bytes.len() {
         text.push_str("...");
     }
     text.into()
+}
+
+/// As an excerpt writes it.
+pub(crate) fn escaped(c: char) -> impl Iterator<Item = char> {
+    let written = match c {
+        '\\' => Some("\\\\".to_owned()),
+        '\n' => Some("\\n".to_owned()),
+        '\r' => Some("\\r".to_owned()),
+        '\t' => Some("\\t".to_owned()),
+        c if c.is_ascii_control() => Some(format!("\\x{:02x}", u32::from(c))),
+        c if is_obeyed(c) => Some(format!("\\u{{{:x}}}", u32::from(c))),
+        _ => None,
+    };
+    let plain = written.is_none().then_some(c);
+    written.unwrap_or_default().into_bytes().into_iter().map(char::from).chain(plain)
+}
+
+/// Without the beginning of a character that the cut went through.
+fn whole_characters(cut: &[u8]) -> &[u8] {
+    match std::str::from_utf8(cut) {
+        Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
+        _ => cut,
+    }
 }
 
 #[cfg(test)]
@@ -306,15 +340,28 @@ mod tests {
     fn findings_are_bounded_and_counted() {
         let mut findings = Findings::default();
         for frame in 1..=5 {
-            findings.record(Finding { frame, rule: Rule::Noise, call: None, detail: "x".into() }, 2);
+            let finding =
+                Finding { frame, rule: Rule::Noise, call: None, detail: "x".into(), bytes: "".into() };
+            findings.record(finding, 2);
         }
         assert_eq!((findings.total(), findings.iter().count(), findings.count(Rule::Noise)), (5, 2, 5));
     }
 
+    /// Nothing is obeyed, and nothing is lost: two frames look alike only if they are.
     #[test]
-    fn excerpts_carry_no_control_characters() {
-        assert_eq!(&*excerpt(b"\x1b[31mred\xff", 64), "\u{fffd}[31mred\u{fffd}");
-        assert_eq!(&*excerpt("a\u{202e}b".as_bytes(), 64), "a\u{fffd}b");
+    fn excerpts_tell_bytes_without_obeying_them() {
+        for (bytes, shown) in [
+            (&b"\x1b[31mred\xff"[..], r"\x1b[31mred\xff"),
+            ("a\u{202e}b\u{85}".as_bytes(), r"a\u{202e}b\u{85}"),
+            (b"{\"a\":1}\0", r#"{"a":1}\x00"#),
+            (br"\x00 \n", r"\\x00 \\n"),
+            (b"a\r\n\tb", r"a\r\n\tb"),
+            ("käse".as_bytes(), "käse"),
+        ] {
+            assert_eq!(&*excerpt(bytes, 64), shown);
+        }
         assert_eq!(&*excerpt(b"abcdef", 3), "abc...");
+        assert_eq!(&*excerpt("abä".as_bytes(), 3), "ab...");
+        assert_eq!(&*excerpt(b"ab\xc3", 64), r"ab\xc3");
     }
 }

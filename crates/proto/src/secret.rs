@@ -14,6 +14,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::finding::escaped;
 use crate::limits::secret::{LEARNED, MIN_BYTES, WORD_BYTES};
 
 mod names;
@@ -60,7 +61,7 @@ impl fmt::Debug for Secret {
 /// Takes secrets out of text. Without any values it goes by names alone. Cheap to clone; what one clone learns, all know.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// As they are and as JSON writes them.
+    /// As they are, as JSON writes them, and as excerpts write either.
     values: Arc<[Box<str>]>,
     /// The same, of those that were not known from the start. The oldest go first.
     learned: Arc<RwLock<VecDeque<Box<str>>>>,
@@ -122,13 +123,18 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// How a secret may be written: as it is and as JSON writes it. None where it is too short to be looked for.
+/// How a secret may be written: as it is, as JSON writes it, and as an excerpt of either does. None where it is too
+/// short to be looked for.
 fn spellings(Secret(value): Secret) -> impl Iterator<Item = Box<str>> {
     let json = serde_json::Value::from(&*value).to_string();
-    let escaped = &json[1..json.len() - 1];
-    let escaped: Option<Box<str>> = (*escaped != *value).then(|| escaped.into());
+    let in_json: Box<str> = json[1..json.len() - 1].into();
+    let shown = |text: &str| text.chars().flat_map(escaped).collect::<String>().into_boxed_str();
     let looked_for = value.len() >= MIN_BYTES;
-    escaped.into_iter().chain([value]).filter(move |_| looked_for)
+    // The longest first: a shorter one may be a part of it.
+    let mut all = vec![shown(&in_json), shown(&value), in_json, value];
+    all.sort_by_key(|spelling| std::cmp::Reverse(spelling.len()));
+    all.dedup();
+    all.into_iter().filter(move |_| looked_for)
 }
 
 /// Is it no part of a longer word?
@@ -185,6 +191,7 @@ mod tests {
         for (text, clean) in [
             ("key s3cr\"et-value is wrong", "key [redacted] is wrong"),
             (r#"{"a":"s3cr\"et-value"}"#, r#"{"a":"[redacted]"}"#),
+            (r#"{"a":"s3cr\\"et-value"}"#, r#"{"a":"[redacted]"}"#),
             ("s3cr\"et-values3cr\"et-value", "[redacted][redacted]"),
             ("et-value was the end", "[redacted] was the end"),
             ("it begins s3cr\"et-v", "it begins [redacted]"),

@@ -103,7 +103,7 @@ fn excerpt_bytes() {
             .events()
             .into_iter()
             .filter_map(|event| match event {
-                Event::Found(finding) => Some(finding.detail),
+                Event::Found(finding) => Some(finding.bytes),
                 _ => None,
             })
             .collect();

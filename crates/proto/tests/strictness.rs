@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cardan_proto::finding::{Class, Rule, Strictness};
 use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::session::config::Config;
+use cardan_proto::session::config::{Attribution, Config};
 use cardan_proto::session::event::{Cause, Command, Event, Input, Interest, LaneId, Outcome, Ticket};
 use cardan_proto::session::state::State;
 use common::*;
@@ -285,4 +285,67 @@ fn noise_does_not_stop_the_clock() {
         client.wait(Duration::from_millis(100));
     }
     assert!(matches!(client.outcome(), Outcome::TimedOut { .. }));
+}
+
+/// S2-44, F16: who waits for one answer alone has what does not say whose it is taken for that, with the rule it breaks; who did not
+/// ask for a guess goes on waiting. What belongs to a call that has ended, or to a note, is never taken for an answer.
+#[test]
+fn an_answer_without_a_usable_id_is_attributed_where_that_is_wanted() {
+    for (frame, rule) in [
+        (r#"{"jsonrpc":"2.0","result":{"content":[]}}"#, Rule::ReplyWithoutId),
+        (r#"{"jsonrpc":"2.0","id":null,"result":{"content":[]}}"#, Rule::IdNull),
+        (r#"{"jsonrpc":"2.0","id":99,"result":{"content":[]}}"#, Rule::UnknownReply),
+        (r#"{"jsonrpc":"2.0","id":"x","result":{"content":[]}}"#, Rule::UnknownReply),
+        (r#"{"jsonrpc":"2.0","result":{},"error":{"code":1,"message":"x"}}"#, Rule::BothOutcomes),
+        (r#"{"jsonrpc":"2.0","result":{"content":["#, Rule::Syntax),
+    ] {
+        let mut client = Bench::modern_client_with(|config| config.attribution = Attribution::OnlyCall);
+        client.call_tool(1);
+        client.raw(frame);
+        assert!(
+            matches!(client.outcome(), Outcome::Violated(violation) if violation.rule == rule),
+            "{frame}"
+        );
+        assert_eq!(client.found(), [rule], "{frame}");
+        let mut patient = Bench::modern_client();
+        patient.call_tool(1);
+        patient.raw(frame);
+        patient.feed(reply(2, json!({"content": [], "resultType": "complete"})));
+        assert!(matches!(patient.outcome(), Outcome::Done(_)), "{frame}");
+        // With two in flight nobody knows.
+        let mut client = Bench::modern_client_with(|config| config.attribution = Attribution::OnlyCall);
+        client.call_tool(1);
+        client.call_tool(2);
+        client.raw(frame);
+        assert!(client.events().iter().all(|event| !matches!(event, Event::Settled { .. })), "{frame}");
+    }
+}
+
+/// F16: a cut reply that begins with the id of a call ends that call, whoever else waits.
+#[test]
+fn a_cut_reply_ends_the_call_it_names() {
+    let mut client = Bench::modern_client();
+    client.call_tool(1);
+    client.call_tool(2);
+    client.raw(r#"{"jsonrpc":"2.0","id":3,"result":{"content":["#);
+    assert!(matches!(client.outcome(), Outcome::Violated(violation) if violation.rule == Rule::Syntax));
+    client.feed(reply(2, json!({"content": [], "resultType": "complete"})));
+    assert!(matches!(client.outcome(), Outcome::Done(_)));
+}
+
+/// F16: a server that answers notes too does no call any harm, at any level.
+#[test]
+fn answers_to_notes_are_nobodys() {
+    for strictness in [Strictness::Standard, Strictness::Lenient] {
+        let mut client = Bench::legacy_client_with("2025-11-25", |config| {
+            config.attribution = Attribution::OnlyCall;
+            config.strictness = strictness;
+        });
+        client.call_tool(1);
+        client.sent();
+        client.raw(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
+        client.raw(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#);
+        client.feed(reply(3, json!({"content": []})));
+        assert!(matches!(client.outcome(), Outcome::Done(_)), "{strictness:?}");
+    }
 }

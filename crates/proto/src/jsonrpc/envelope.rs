@@ -161,8 +161,13 @@ pub fn decode(frame: &Bytes, strictness: Strictness, limits: &Limits) -> Decoded
     let mut scanner = Scanner::new(frame, limits.depth);
     match scanner.peek() {
         Some(b'{') => {
-            let (what, repairs) = message(frame, &mut scanner, strictness, limits);
+            let (what, mut repairs) = message(frame, &mut scanner, strictness, limits);
             match what {
+                // What a C string ends with is no second message.
+                Ok(envelope) if strictness == Strictness::Lenient && only_nul(&frame[scanner.at()..]) => {
+                    repairs.push(Rule::Trailing);
+                    Decoded::One(Ok(envelope), repairs)
+                }
                 Ok(envelope) if !scanner.is_done() => refuse(Violation {
                     rule: Rule::Trailing,
                     shape: envelope.shape(),
@@ -179,6 +184,10 @@ pub fn decode(frame: &Bytes, strictness: Strictness, limits: &Limits) -> Decoded
             Err(error) => Violation::syntax(error),
         }),
     }
+}
+
+fn only_nul(rest: &[u8]) -> bool {
+    rest.contains(&0) && rest.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace())
 }
 
 fn refuse(violation: Violation) -> Decoded {

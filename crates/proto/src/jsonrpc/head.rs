@@ -5,8 +5,8 @@ use super::id::CallId;
 use super::scan::{Scanner, Syntax};
 use crate::limits::Limits;
 
-/// Reads the members of the envelope that are whole in `head`. An id is told together with what it is the id of,
-/// or not at all: the peer's ids and ours are not to be confused.
+/// Reads the members of the envelope that are whole in `head`, and what it is as far as its beginning tells. An id is told
+/// together with what it is the id of, or not at all: the peer's ids and ours are not to be confused.
 pub(super) fn read(head: &[u8], limits: &Limits) -> (Shape, Option<CallId>) {
     let mut seen = Seen::default();
     // It ends in the middle: that is an error, and what came before it counts.
@@ -18,6 +18,8 @@ pub(super) fn read(head: &[u8], limits: &Limits) -> (Shape, Option<CallId>) {
     };
     match seen.ids.as_slice() {
         [id] if shape != Shape::Unknown => (shape, Some(id.clone())),
+        // A call needs its id to be one; a reply is no less a reply without.
+        _ if shape == Shape::Reply => (shape, None),
         _ => (Shape::Unknown, None),
     }
 }
@@ -66,16 +68,17 @@ mod tests {
             (r#"{"result":[],"id":7,"x":"#, Shape::Reply, Some(7)),
             (r#"{"id":7,"method":"x","params":{"#, Shape::Call, Some(7)),
             // Nested, or text.
-            (r#"{"jsonrpc":"2.0","result":{"id":7,"x":"#, Shape::Unknown, None),
-            (r#"{"jsonrpc":"2.0","result":"\"id\":7,"#, Shape::Unknown, None),
+            (r#"{"jsonrpc":"2.0","result":{"id":7,"x":"#, Shape::Reply, None),
+            (r#"{"jsonrpc":"2.0","result":"\"id\":7,"#, Shape::Reply, None),
+            (r#"{"method":{"id":7,"x":"#, Shape::Unknown, None),
             (r#"[{"jsonrpc":"2.0","id":7,"result":{"#, Shape::Unknown, None),
             // Cut: more digits may follow, or the kind is not known.
-            (r#"{"result":{},"id":7"#, Shape::Unknown, None),
+            (r#"{"result":{},"id":7"#, Shape::Reply, None),
             (r#"{"jsonrpc":"2.0","id":7,"resu"#, Shape::Unknown, None),
             // Ambiguous, or no id.
-            (r#"{"id":7,"id":8,"result":"#, Shape::Unknown, None),
+            (r#"{"id":7,"id":8,"result":"#, Shape::Reply, None),
             (r#"{"id":7,"method":"x","result":"#, Shape::Unknown, None),
-            (r#"{"id":{"a":7},"result":"#, Shape::Unknown, None),
+            (r#"{"id":{"a":7},"result":"#, Shape::Reply, None),
             ("yyyyyyyy", Shape::Unknown, None),
             ("", Shape::Unknown, None),
         ];

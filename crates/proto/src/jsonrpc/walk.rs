@@ -155,7 +155,8 @@ impl Walk {
         self.check_version(frame, strictness, repairs)
             .map_err(|rule| broken(rule, self.version.range().start))?;
         if let Some(Err(bad)) = bad_id {
-            let null_is_fine = bad == BadId::Null && shape == Shape::Reply && !self.error.is_absent();
+            let repairable = strictness == Strictness::Lenient || !self.error.is_absent();
+            let null_is_fine = bad == BadId::Null && shape == Shape::Reply && repairable;
             if !null_is_fine {
                 return Err(broken(rule_of(bad), self.id.range().start));
             }
@@ -165,7 +166,7 @@ impl Walk {
                 .map_err(|rule| broken(rule, self.id.range().start))?;
         }
         if self.method.is_absent() {
-            return self.reply(frame, id.clone()).map_err(|rule| broken(rule, 0));
+            return self.reply(frame, id.clone(), strictness, repairs).map_err(|rule| broken(rule, 0));
         }
         if !self.result.is_absent() || !self.error.is_absent() {
             return Err(broken(Rule::MethodAndOutcome, self.method.range().start));
@@ -203,13 +204,28 @@ impl Walk {
         Ok(())
     }
 
-    fn reply(&self, frame: &Bytes, id: Option<CallId>) -> Result<Envelope, Rule> {
-        let outcome = match (self.result.is_absent(), self.error.is_absent()) {
-            (false, false) => return Err(Rule::BothOutcomes),
-            (true, true) => return Err(Rule::NoOutcome),
-            (false, true) if id.is_none() => return Err(Rule::ReplyWithoutId),
-            (false, true) => Ok(frame.slice(self.result.range())),
-            (true, false) => Err(Fault::parse(&frame.slice(self.error.range())).ok_or(Rule::ErrorShape)?),
+    fn reply(
+        &self,
+        frame: &Bytes,
+        id: Option<CallId>,
+        strictness: Strictness,
+        repairs: &mut Repairs,
+    ) -> Result<Envelope, Rule> {
+        let lenient = strictness == Strictness::Lenient;
+        let (mut result, mut error) = (!self.result.is_absent(), !self.error.is_absent());
+        if result && error && lenient {
+            // Of two outcomes one that is null is none.
+            result = &frame[self.result.range()] != b"null";
+            error = &frame[self.error.range()] != b"null";
+            repairs.push(Rule::BothOutcomes);
+        }
+        let outcome = match (result, error) {
+            (true, true) => return Err(Rule::BothOutcomes),
+            (false, false) => return Err(Rule::NoOutcome),
+            // Whose it is may be known otherwise, which is for the session to say.
+            (true, false) if id.is_none() && !lenient => return Err(Rule::ReplyWithoutId),
+            (true, false) => Ok(frame.slice(self.result.range())),
+            (false, true) => Err(Fault::parse(&frame.slice(self.error.range())).ok_or(Rule::ErrorShape)?),
         };
         Ok(Envelope::Reply(Reply { id, outcome }))
     }

@@ -9,7 +9,7 @@ use super::Session;
 use super::config::Role;
 use super::event::{
     Ask, CallKey, CallOptions, Cause, Deadline, LaneId, LogLevel, NewCall, Outcome, Outgoing, Refusal,
-    Rounds, Ticket, Turn, Wanted,
+    Rounds, Ticket, Turn, Vetting, Wanted,
 };
 use super::progress::Pace;
 use super::state::State;
@@ -53,6 +53,9 @@ impl Session {
         }
         if let Some(refusal) = self.config.dialect.refusal(new) {
             return Some(refusal);
+        }
+        if new.options.vetting == Vetting::Unvetted {
+            return None;
         }
         let revision = self.revision?;
         if !revision.has(&new.method) {
@@ -220,11 +223,11 @@ impl Session {
     fn claimed(&mut self, reply: &Reply) -> Option<i64> {
         let Some(id) = &reply.id else {
             // The peer could not read our id. With one call in flight there is no doubt which it was.
-            self.find(Rule::ReplyWithoutId, None, format!("{:?}", reply.outcome.as_ref().err()));
-            return self.outbound.only();
+            return self.unnamed(reply);
         };
         if let Some(number) = id.as_number() {
             if self.outbound.get_mut(number).is_some() {
+                self.noted = false;
                 return Some(number);
             }
             if self.late_probe(number, reply) {
@@ -236,13 +239,13 @@ impl Session {
                 None => Rule::UnknownReply,
             };
             self.find(rule, Some(id.clone()), String::new());
-            return None;
+            return if self.outbound.was_ours(number) { None } else { self.misnamed(id) };
         }
         let coerced =
             id.coerced().and_then(|id| id.as_number()).filter(|id| self.outbound.get_mut(*id).is_some());
         let Some(number) = coerced else {
             self.find(Rule::UnknownReply, Some(id.clone()), String::new());
-            return None;
+            return self.misnamed(id);
         };
         self.find(Rule::IdTypeChanged, Some(id.clone()), format!("{id} for {number}"));
         if self.config.strictness == Strictness::Lenient {

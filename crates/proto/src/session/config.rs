@@ -43,6 +43,17 @@ pub enum Interests {
     Handed,
 }
 
+/// Client: what becomes of an answer that does not say whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attribution {
+    /// It is recorded, and changes nothing: with many callers nobody's call is ended by a guess.
+    #[default]
+    ById,
+    /// With one call in flight it is taken for the answer to that, so that whoever waits for nothing else learns of it
+    /// at once.
+    OnlyCall,
+}
+
 /// Whether our name and version go with every message of the modern era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Disclosure {
@@ -102,6 +113,8 @@ pub struct Config {
     pub result_types: Vec<Box<str>>,
     /// How much deviation is accepted.
     pub strictness: Strictness,
+    /// Client: what becomes of an answer that does not say whose it is.
+    pub attribution: Attribution,
     /// The foreign wire form to speak, if any.
     pub dialect: Dialect,
     /// Every bound.
@@ -153,6 +166,7 @@ impl Config {
             cache: CacheHint::default(),
             result_types: Vec::new(),
             strictness: Strictness::Standard,
+            attribution: Attribution::ById,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),

@@ -224,6 +224,18 @@ pub struct CallOptions {
     pub repeat: Repeat,
     /// Who answers when the result asks for input.
     pub rounds: Rounds,
+    /// Whether what the peer cannot have is refused here.
+    pub vetting: Vetting,
+}
+
+/// Whether a call is made that the revision does not have, or for which the peer declared no capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Vetting {
+    /// No: it would be refused.
+    #[default]
+    Vetted,
+    /// Yes: whoever calls wants to see what the peer says to it.
+    Unvetted,
 }
 
 /// Who answers a modern result that asks for input.

@@ -6,7 +6,7 @@
 //!
 //! This file dispatches. `serve` answers the peer's calls, `calls` makes ours, `opening` settles the
 //! era, `asks`, `listens`, `progress` and `batches` do what their names say, `carrier` knows what the link
-//! has done, `tables` remembers who waits for what.
+//! has done, `tables` remembers who waits for what, `meant` judges what is no message or no proper answer.
 
 mod asks;
 mod batches;
@@ -18,6 +18,7 @@ pub mod event;
 mod failed;
 mod heal;
 mod listens;
+mod meant;
 mod notes;
 mod opening;
 mod outcome;
@@ -51,7 +52,7 @@ use crate::dialect::quirk::{Quirk, Tally};
 use crate::era::caps::{ClientCaps, ServerCaps};
 use crate::era::{Era, Handshake, Readiness, Revision, gates};
 use crate::finding::{Finding, Findings, Rule, Strictness, excerpt};
-use crate::jsonrpc::envelope::{self, Decoded, Envelope, Shape, Violation};
+use crate::jsonrpc::envelope::{self, Decoded, Envelope, Violation};
 use crate::jsonrpc::id::CallId;
 use crate::moment::Moment;
 
@@ -91,6 +92,10 @@ pub struct Session {
     quirks: Tally,
     /// Frames that arrived.
     frames: u64,
+    /// The one that is being dealt with, for what is found in it.
+    current: Bytes,
+    /// Client: a note of ours was sent since the last reply, which a server that answers everything may answer yet.
+    noted: bool,
     carrier: Carrier,
     noise: usize,
     /// When the earliest of our deadlines may pass; never later than it does.
@@ -135,6 +140,8 @@ impl Session {
             findings: Findings::default(),
             quirks: Tally::default(),
             frames: 0,
+            current: Bytes::new(),
+            noted: false,
             carrier: Carrier::default(),
             noise: 0,
             alarm: None,
@@ -157,14 +164,18 @@ impl Session {
             | Input::Failed { .. }
             | Input::Noticed { .. }
                 if !self.state.is_live() => {}
-            Input::Frame { lane, bytes } => self.frame(lane, &bytes),
+            Input::Frame { lane, bytes } => {
+                self.current = bytes;
+                self.frame(lane);
+                self.current = Bytes::new();
+            }
             Input::Read { lane, decoded } => {
                 self.frames += 1;
-                self.take(lane, decoded, Default::default);
+                self.take(lane, decoded);
             }
             Input::Broken { lane, violation, excerpt } => {
                 self.frames += 1;
-                self.violated(lane, violation, excerpt, None);
+                self.violated(lane, violation, &excerpt, None);
             }
             Input::Failed { id, cause, delivery } => self.failed(id, cause, delivery),
             Input::Noticed { rule, detail } => self.find(rule, None, detail.into()),
@@ -242,24 +253,24 @@ impl Session {
         &self.server
     }
 
-    fn frame(&mut self, lane: LaneId, bytes: &Bytes) {
+    /// The current frame is dealt with.
+    fn frame(&mut self, lane: LaneId) {
         self.frames += 1;
-        self.carrier.arrived(bytes.len());
-        if !self.config.dialect.translates() {
-            return self.read(lane, bytes);
-        }
-        if let Some(bytes) = self.heard(bytes) {
-            self.read(lane, &bytes);
-        }
+        self.carrier.arrived(self.current.len());
+        let decoded = if self.config.dialect.translates() {
+            let Some(bytes) = self.heard(&self.current.clone()) else { return };
+            self.decoded(&bytes)
+        } else {
+            self.decoded(&self.current)
+        };
+        self.take(lane, decoded);
     }
 
-    fn read(&mut self, lane: LaneId, bytes: &Bytes) {
-        let decoded = envelope::decode(bytes, self.config.strictness, &self.config.limits);
-        let max = self.config.limits.excerpt_bytes;
-        self.take(lane, decoded, || excerpt(bytes, max));
+    fn decoded(&self, bytes: &Bytes) -> Decoded {
+        envelope::decode(bytes, self.config.strictness, &self.config.limits)
     }
 
-    fn take(&mut self, lane: LaneId, decoded: Decoded, piece: impl FnOnce() -> Box<str>) {
+    fn take(&mut self, lane: LaneId, decoded: Decoded) {
         match decoded {
             Decoded::One(Ok(envelope), repairs) => {
                 self.noise = 0;
@@ -268,7 +279,7 @@ impl Session {
                 }
                 self.arrived(lane, envelope, None);
             }
-            Decoded::One(Err(violation), _) => self.violated(lane, violation, piece(), None),
+            Decoded::One(Err(violation), _) => self.violated(lane, violation, "", None),
             Decoded::Batch(entries) => self.batch(lane, entries),
         }
     }
@@ -283,29 +294,6 @@ impl Session {
             (Envelope::Note(note), Role::Server) => self.note_to_server(note),
             (Envelope::Note(note), Role::Client) => self.note_to_client(note),
             (Envelope::Reply(reply), _) => self.replied(reply),
-        }
-    }
-
-    /// A frame that is no message. A server owes an answer to what may have been a call; a client owes
-    /// none. The call of ours that it may have been meant for must not hang.
-    fn violated(&mut self, lane: LaneId, violation: Violation, piece: Box<str>, batch: Option<BatchKey>) {
-        let unreadable =
-            matches!(violation.rule, Rule::Syntax | Rule::NotUtf8) && violation.shape == Shape::Unknown;
-        let rule = if unreadable && self.config.role == Role::Client { Rule::Noise } else { violation.rule };
-        self.find(rule, violation.id.clone(), piece.into());
-        self.noise += 1;
-        if self.noise > self.config.limits.noise_lines {
-            return self.end(Cause::Violated(rule));
-        }
-        let ours = violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.has(*id));
-        match (violation.shape, ours) {
-            (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
-            (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
-                let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
-                let fault = violation.fault();
-                self.reply_unread(lane, batch, violation.id, revision, fault);
-            }
-            _ => {}
         }
     }
 
@@ -327,28 +315,11 @@ impl Session {
             }
             match entry {
                 Ok(envelope) => self.arrived(lane, envelope, Some(key)),
-                Err(violation) => self.violated(lane, violation, "batch entry".into(), Some(key)),
+                Err(violation) => self.violated(lane, violation, "batch entry", Some(key)),
             }
         }
         let done = self.batches.seal(key);
         self.flush_batch(done);
-    }
-
-    fn refuse_batch(&mut self, lane: LaneId, entries: Vec<(Result<Envelope, Violation>, Vec<Rule>)>) {
-        let violation = Violation::of(Rule::BatchForbidden);
-        if self.config.role == Role::Server {
-            let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
-            return self.reply_unread(lane, None, None, revision, violation.fault());
-        }
-        for (entry, _) in entries {
-            let Ok(Envelope::Reply(reply)) = entry else { continue };
-            if let Some(id) = reply.id.as_ref().and_then(CallId::as_number) {
-                self.settle_violated(
-                    id,
-                    Violation { id: reply.id, shape: Shape::Reply, ..violation.clone() },
-                );
-            }
-        }
     }
 
     fn local(&mut self, command: Command) {
@@ -536,7 +507,8 @@ impl Session {
         let detail = secrets.redact(&detail).into();
         // A peer can put anything into an id.
         let call = call.filter(|id| !secrets.holds(&id.to_string()));
-        let finding = Finding { frame: self.frames, rule, call, detail };
+        let bytes = secrets.redact(&excerpt(&self.current, self.config.limits.excerpt_bytes)).into();
+        let finding = Finding { frame: self.frames, rule, call, detail, bytes };
         self.findings.record(finding.clone(), self.config.limits.findings);
         self.event(Event::Found(finding));
         if self.config.strictness == Strictness::Strict && !is_informative(rule) {

@@ -555,6 +555,7 @@ impl Session {
 
     pub(super) fn send_note(&mut self, lane: LaneId, method: Method, params: Option<Bytes>) {
         let params = params.map_or_else(Params::none, Params::outgoing);
+        self.noted = true;
         self.send(lane, Outgoing::One(Envelope::Note(Note { method, params })), false);
     }
 }

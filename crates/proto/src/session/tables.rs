@@ -241,9 +241,17 @@ impl Outbound {
         self.graves.iter().rev().find(|(buried, _)| *buried == id).map(|(_, grave)| *grave)
     }
 
-    /// The only call in flight, if there is exactly one.
-    pub(super) fn only(&self) -> Option<i64> {
-        if self.pending.len() == 1 { self.pending.keys().next().copied() } else { None }
+    /// Was it the id of a call of ours, even if nothing else is known of it any more?
+    pub(super) fn was_ours(&self, id: i64) -> bool {
+        (1..=self.minted).contains(&id)
+    }
+
+    /// The only call whose answer is waited for, if there is exactly one. A listen is answered when it ends.
+    pub(super) fn only_awaited(&self) -> Option<i64> {
+        let mut awaited =
+            self.pending.iter().filter(|(_, pending)| !matches!(pending.purpose, Purpose::Listen(_)));
+        let (only, more) = (awaited.next(), awaited.next());
+        only.filter(|_| more.is_none()).map(|(id, _)| *id)
     }
 
     pub(super) fn ids(&self) -> Vec<i64> {

@@ -1,0 +1,128 @@
+//! Whose is it? Frames that are no message, and answers that do not say which call they answer.
+//!
+//! Nobody waits in vain for an answer that came and could not be read: the call that it was meant for ends with what is
+//! wrong. Which one that is its id tells; without one it is a guess, which is made only where it is wanted
+//! ([`Attribution`]) and there is one call alone.
+
+use super::Session;
+use super::config::{Attribution, Role};
+use super::event::{Cause, LaneId};
+use super::tables::BatchKey;
+use crate::era::Revision;
+use crate::finding::{Rule, Strictness};
+use crate::jsonrpc::envelope::{Envelope, Reply, Shape, Violation};
+use crate::jsonrpc::fault::code;
+use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::splice::member_of;
+
+impl Session {
+    /// A frame that is no message. A server owes an answer to what may have been a call; a client owes
+    /// none. The call of ours that it may have been meant for must not hang.
+    pub(super) fn violated(
+        &mut self,
+        lane: LaneId,
+        violation: Violation,
+        detail: &str,
+        batch: Option<BatchKey>,
+    ) {
+        let violation = self.looked_into(violation);
+        let unreadable = is_unreadable(&violation);
+        let rule = if unreadable && self.config.role == Role::Client { Rule::Noise } else { violation.rule };
+        self.find(rule, violation.id.clone(), detail.into());
+        self.noise += 1;
+        if self.noise > self.config.limits.noise_lines {
+            return self.end(Cause::Violated(rule));
+        }
+        let ours = self.meant_for(&violation);
+        match (violation.shape, ours) {
+            (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
+            (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
+                let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+                let fault = violation.fault();
+                self.reply_unread(lane, batch, violation.id, revision, fault);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn refuse_batch(
+        &mut self,
+        lane: LaneId,
+        entries: Vec<(Result<Envelope, Violation>, Vec<Rule>)>,
+    ) {
+        let violation = Violation::of(Rule::BatchForbidden);
+        if self.config.role == Role::Server {
+            let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+            return self.reply_unread(lane, None, None, revision, violation.fault());
+        }
+        for (entry, _) in entries {
+            let Ok(Envelope::Reply(reply)) = entry else { continue };
+            if let Some(id) = reply.id.as_ref().and_then(CallId::as_number) {
+                self.settle_violated(
+                    id,
+                    Violation { id: reply.id, shape: Shape::Reply, ..violation.clone() },
+                );
+            }
+        }
+    }
+
+    /// Client: what cannot be parsed may still begin like a message.
+    fn looked_into(&self, violation: Violation) -> Violation {
+        if self.config.role == Role::Server || !is_unreadable(&violation) {
+            return violation;
+        }
+        let at = violation.at;
+        Violation { at, ..Violation::in_head(violation.rule, &self.current, &self.config.limits) }
+    }
+
+    /// Which call of ours a broken frame was the answer to.
+    fn meant_for(&self, violation: &Violation) -> Option<i64> {
+        if let Some(id) = violation.id.as_ref().and_then(CallId::as_number)
+            && (self.outbound.has(id) || self.outbound.was_ours(id))
+        {
+            return Some(id).filter(|id| self.outbound.has(*id));
+        }
+        let is_answer = violation.shape == Shape::Reply && !self.is_hollow();
+        self.attributed().filter(|_| is_answer)
+    }
+
+    /// The call that an answer without a usable id is taken for, where that is wanted and beyond doubt.
+    pub(super) fn attributed(&self) -> Option<i64> {
+        self.outbound.only_awaited().filter(|_| self.config.attribution == Attribution::OnlyCall)
+    }
+
+    /// The call that a reply without id is taken for; it is well-formed otherwise.
+    pub(super) fn unnamed(&mut self, reply: &Reply) -> Option<i64> {
+        let fault = reply.outcome.as_ref().err();
+        self.find(Rule::ReplyWithoutId, None, fault.map(|fault| format!("{fault:?}")).unwrap_or_default());
+        let meant_for_note = match fault {
+            // Who knows the method has read the message, and so its id, if there was one.
+            Some(fault) => self.noted && fault.code == code::METHOD_NOT_FOUND,
+            None => self.is_hollow(),
+        };
+        self.outbound.only_awaited().filter(|_| !meant_for_note)
+    }
+
+    /// A reply to a call that was never made: which call it is taken for, if that can be repaired.
+    pub(super) fn misnamed(&mut self, id: &CallId) -> Option<i64> {
+        let ours = self.attributed()?;
+        if self.config.strictness == Strictness::Lenient {
+            return Some(ours);
+        }
+        let violation =
+            Violation { rule: Rule::UnknownReply, id: Some(id.clone()), shape: Shape::Reply, at: 0 };
+        self.settle_violated(ours, violation);
+        None
+    }
+
+    /// Is it what a server says that answers notes too? Those have no id, and there is nothing to tell them.
+    fn is_hollow(&self) -> bool {
+        let result = || member_of(&self.current, "result").ok().flatten();
+        self.noted && result().is_some_and(|result| !result.starts_with(b"{") || &*result == b"{}")
+    }
+}
+
+/// Not even its beginning could be read.
+fn is_unreadable(violation: &Violation) -> bool {
+    matches!(violation.rule, Rule::Syntax | Rule::NotUtf8) && violation.shape == Shape::Unknown
+}
