@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use cardan_client::{Answerers, Urls};
+use cardan_proto::finding::Rule;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::method::Method;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
 use cardan_proto::model::form::Form;
 use cardan_proto::model::roots::Root;
@@ -38,6 +40,8 @@ pub(crate) struct Person {
     server: Arc<Asker>,
     visits: Visits,
     unanswered: Arc<Mutex<Option<Unanswered>>>,
+    /// What the server asked although nobody offered to answer it.
+    refused: Arc<Mutex<Option<Unanswered>>>,
 }
 
 /// Whether addresses are visited.
@@ -80,6 +84,7 @@ impl Person {
             server: Arc::new(Asker { known: target.label(), own: Mutex::default() }),
             visits: Visits::default(),
             unanswered: Arc::default(),
+            refused: Arc::default(),
         }
     }
 
@@ -111,9 +116,23 @@ impl Person {
 
     /// Something happened on the link.
     pub(crate) fn event(&self, event: &Event) {
-        if let Event::Noted(note) = event {
-            self.visits.note(note);
+        match event {
+            Event::Noted(note) => self.visits.note(note),
+            Event::Found(finding) if finding.rule == Rule::Unadvertised => {
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = not_offered(&finding.detail);
+            }
+            _ => {}
         }
+    }
+
+    /// The call failed after something was asked that nobody offered to answer. A server that can do without is fine.
+    pub(crate) fn refused(&self, outcome: &Result<(), Failure>) -> Option<Failure> {
+        let failed = |failure: &Failure| matches!(failure.exit(), Exit::ToolFailed | Exit::Fault);
+        if !outcome.as_ref().is_err_and(failed) {
+            return None;
+        }
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Failure::new(Exit::InputRequired, refused.message).next(refused.next))
     }
 
     /// Where the person can be asked.
@@ -237,6 +256,21 @@ impl Person {
             Fault::new(code::USER_REJECTED, why)
         })
     }
+}
+
+/// What a server asked, by its method, and what would have answered it.
+fn not_offered(method: &str) -> Option<Unanswered> {
+    let (message, next) = if method == Method::SamplingCreateMessage.name() {
+        (
+            "the server asks the model, and nobody is here to answer for it",
+            "answer on a terminal, or have a command answer with --sampling-command",
+        )
+    } else if method == Method::RootsList.name() {
+        ("the server asks for roots, and none are given", "give them with --root")
+    } else {
+        return None;
+    };
+    Some(Unanswered { message: message.to_owned(), next: next.to_owned() })
 }
 
 /// How the form would be answered: what need not be said is in brackets.

@@ -205,7 +205,7 @@ pub(crate) struct CallArgs {
     /// The tool and its arguments; first the server, unless a command follows `--`
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
-    /// All arguments as one JSON object; @file reads a file, - reads stdin
+    /// All arguments as one JSON object; @file reads a file, - reads stdin. Words replace what it says of their keys
     #[arg(long, value_name = "JSON")]
     pub(crate) args: Option<String>,
     /// Send the arguments without checking them against the tool's schema
@@ -275,6 +275,9 @@ pub(crate) struct PromptArgs {
     /// The prompt and its arguments; first the server, unless a command follows `--`
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
+    /// All arguments as one JSON object; @file reads a file, - reads stdin. Words replace what it says of their keys
+    #[arg(long, value_name = "JSON")]
+    pub(crate) args: Option<String>,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read as _};
 
 use cardan_config::closest::closest;
+use cardan_proto::limits::Limits;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -72,18 +73,23 @@ impl Arguments {
             let message = format!("tool {tool} needs {}", places.join(", "));
             return Err(Failure::usage(message).next(format!("add {}", hints.join(" "))));
         }
-        let flaws = shape.check(&Value::Object(object.clone()));
-        if !flaws.is_empty() {
-            let message = format!("tool {tool} does not take this: {}", flaws.join("; "));
-            return Err(Failure::usage(message).next("correct it, or send it all the same with --no-check"));
-        }
+        Self::refused(tool, &shape.check(&Value::Object(object.clone())))?;
         Ok(object)
+    }
+
+    /// What does not fit, if anything, is told and not sent.
+    pub(crate) fn refused(tool: &str, flaws: &[String]) -> Result<(), Failure> {
+        if flaws.is_empty() {
+            return Ok(());
+        }
+        let message = format!("tool {tool} does not take this: {}", flaws.join("; "));
+        Err(Failure::usage(message).next("correct it, or send it all the same with --no-check"))
     }
 
     /// Typed as well as can be, and sent whatever the schema says.
     pub(crate) fn unchecked(self, schema: &Value) -> Result<Map<String, Value>, Failure> {
         let shape = Shape::of(schema);
-        let mut object = self.base;
+        let mut object = self.unreplaced();
         for (key, given) in self.given {
             let value = match given {
                 Given::Json(value) => value,
@@ -104,7 +110,8 @@ impl Arguments {
             Given::Text(text) | Given::Json(Value::String(text)) => text,
             Given::Json(value) => value.to_string(),
         };
-        self.given.into_iter().map(|(key, given)| (key, text(given))).collect()
+        let base = self.base.into_iter().map(|(key, value)| (key, Given::Json(value)));
+        base.chain(self.given).map(|(key, given)| (key, text(given))).collect()
     }
 
     fn know_all(&self, shape: &Shape<'_>, tool: &str) -> Result<(), Failure> {
@@ -119,8 +126,15 @@ impl Arguments {
         Ok(())
     }
 
+    /// What `--args` gives and no word does: a word says all of its key.
+    fn unreplaced(&self) -> Map<String, Value> {
+        let mut object = self.base.clone();
+        object.retain(|key, _| !self.given.iter().any(|(given, _)| given == key));
+        object
+    }
+
     fn typed(self, shape: &Shape<'_>) -> Result<Map<String, Value>, Failure> {
-        let mut object = self.base;
+        let mut object = self.unreplaced();
         for (key, given) in self.given {
             let value = match given {
                 Given::Json(value) => value,
@@ -183,10 +197,24 @@ fn contents(value: &str) -> Result<String, Failure> {
         None => Ok(value.to_owned()),
         Some(text) if text.starts_with('@') => Ok(text.to_owned()),
         Some("-") => stdin(),
-        Some(path) => fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("cannot read `{path}`: {error}")).next("for a plain @ write @@")
-        }),
+        Some(path) => {
+            let text = fs::File::open(path).and_then(bounded);
+            text.map_err(|error| {
+                Failure::usage(format!("cannot read `{path}`: {error}")).next("for a plain @ write @@")
+            })
+        }
     }
+}
+
+/// All there is to read, unless that is more than could be sent.
+fn bounded(source: impl io::Read) -> io::Result<String> {
+    let max = Limits::DEFAULT.frame_bytes as u64;
+    let mut bytes = Vec::new();
+    source.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::other(format!("it is longer than a message may be ({max} bytes)")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text (UTF-8)"))
 }
 
 /// A JSON object as it is spelled: the text itself, a file or stdin. `what` is said of one that is none.
@@ -205,10 +233,7 @@ fn stdin() -> Result<String, Failure> {
             Failure::usage("stdin can be read only once").next("put the other text into a file: key=@file")
         );
     }
-    let mut text = String::new();
-    let read = io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))?;
-    Ok(text)
+    bounded(io::stdin().lock()).map_err(|error| Failure::usage(format!("cannot read stdin: {error}")))
 }
 
 #[cfg(test)]

@@ -39,6 +39,11 @@ impl Shelf {
         Some(Self { server: server.name.clone(), digest })
     }
 
+    /// What it is kept under.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// Keeps what a server told just now: all of its lists. It is for later convenience, so what hinders it is not told.
     pub(crate) fn learn<'a>(&self, settled: &Settled, lists: impl Iterator<Item = (Method, &'a [Raw])>) {
         let Some(cache) = CatalogCache::of_user(variable) else { return };

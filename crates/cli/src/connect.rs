@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cardan_client::{CallError, Client, Connector, Page};
+use cardan_client::{CallError, Client, Connector, Page, ToolTask};
 use cardan_dial::Http;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::code;
@@ -12,7 +12,8 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Wanted};
+use cardan_proto::session::config::Attribution;
+use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Progress, Vetting, Wanted};
 use cardan_transport::socket;
 use cardan_transport::spawn::{EnvPolicy, Spawn};
 use cardan_ws::{Dial, dial};
@@ -23,8 +24,9 @@ use crate::catalogs::Shelf;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::memory::Memory;
 use crate::named::Named;
-use crate::output::{print_json, tell};
+use crate::output::{print_frame, tell};
 use crate::progress::{self, Bounds, during};
 use crate::target::Target;
 use crate::trace::Trace;
@@ -58,6 +60,9 @@ const MAX_VISITS: usize = 3;
 /// What a person is told while a call runs that says nothing itself.
 const WAITING: &str = "waiting for the answer";
 
+/// The same while its work runs as a task.
+const RUNNING: &str = "waiting for the task";
+
 impl Connection {
     /// Starts or dials the server and opens a session.
     pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
@@ -69,10 +74,16 @@ impl Connection {
             Door::Named(named) => (named.shelf(), named.bounded(&limits, options)),
             _ => (None, limits.clone()),
         };
-        let (watch, person) =
-            (Watch::new(loudness, door.secrets()), Person::new(options, target, door.sampling()));
+        let (watch, person) = (
+            Watch::new(loudness, options.strictness(), door.secrets()),
+            Person::new(options, target, door.sampling()),
+        );
         let trace = Trace::wanted(options, watch.secrets());
+        let memory = Memory::of(target, shelf.as_ref(), options);
         let mut connector = connector(options, &watch, &person, &limits)?;
+        if let Some(memory) = &memory {
+            connector = memory.lent(connector);
+        }
         if let Some(trace) = &trace {
             connector = connector.tap(trace.tap());
         }
@@ -87,6 +98,9 @@ impl Connection {
             }
         };
         let opened = during("opening a session", Bounds::within(call_limits.open_timeout), opening).await;
+        if let Some(memory) = memory {
+            memory.keep();
+        }
         let (client, warm) = opened.map_err(|failure| watch.explained(failure))?;
         let opened_in = start.elapsed();
         if let Some(server) = client.server().implementation {
@@ -129,17 +143,33 @@ impl Connection {
     /// Makes a call: progress is told, Ctrl-C cancels it on the wire. It is made again after the visits that a server wants
     /// to see first.
     pub(crate) async fn call(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
+        self.call_with(method, params, Vetting::Vetted).await
+    }
+
+    /// The same for what the server may not have.
+    pub(crate) async fn call_with(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        vetting: Vetting,
+    ) -> Result<Raw, Failure> {
         self.hold();
+        let options = CallOptions { progress: Wanted::Yes, vetting, ..CallOptions::default() };
         tokio::select! {
             failure = self.rehearsed() => Err(failure),
-            outcome = during(WAITING, self.bounds, self.repeated(method, params)) => outcome,
+            outcome = during(WAITING, self.bounds, self.repeated(method, params, options)) => outcome,
         }
     }
 
-    async fn repeated(&self, method: Method, params: Option<Bytes>) -> Result<Raw, Failure> {
+    async fn repeated(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+    ) -> Result<Raw, Failure> {
         let begun = Instant::now();
         for _ in 0..MAX_VISITS {
-            match self.attempt(method.clone(), params.clone()).await {
+            match self.attempt(method.clone(), params.clone(), options).await {
                 Err(CallError::Fault(fault)) if fault.code == code::URL_ELICITATION_REQUIRED => {
                     let visited = self.unless_late(begun, self.person.visit_first(&fault)).await?;
                     visited.unwrap_or_else(|| Err(self.explained(CallError::Fault(fault))))?;
@@ -147,7 +177,7 @@ impl Connection {
                 outcome => return outcome.map_err(|error| self.explained(error)),
             }
         }
-        self.attempt(method, params).await.map_err(|error| self.explained(error))
+        self.attempt(method, params, options).await.map_err(|error| self.explained(error))
     }
 
     /// Waits for visits that a call needs, no longer than for the call, and not for a server that is gone.
@@ -169,8 +199,12 @@ impl Connection {
         }
     }
 
-    async fn attempt(&self, method: Method, params: Option<Bytes>) -> Result<Raw, CallError> {
-        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+    async fn attempt(
+        &self,
+        method: Method,
+        params: Option<Bytes>,
+        options: CallOptions,
+    ) -> Result<Raw, CallError> {
         let mut call = self.client.start(method, params, options);
         loop {
             tokio::select! {
@@ -182,6 +216,43 @@ impl Connection {
                     call.cancel("interrupted by the user");
                     return call.await;
                 }
+            }
+        }
+    }
+
+    /// Waits for a task of the server's: what it says of itself is told, Ctrl-C and the deadline cancel it on the wire.
+    pub(crate) async fn finished(&self, mut task: ToolTask<'_>) -> Result<Raw, Failure> {
+        let mut told = Progress { progress: 0.0, total: None, message: None };
+        let waited = {
+            let wait = task.wait_telling(|seen| {
+                if seen.status_message.is_some() && seen.status_message != told.message {
+                    (told.progress, told.message) = (told.progress + 1.0, seen.status_message.clone());
+                    progress::told(&told, self.watch.secrets());
+                }
+            });
+            let late = async {
+                let Some(deadline) = self.bounds.total else { return std::future::pending().await };
+                tokio::time::sleep(deadline).await;
+                deadline
+            };
+            tokio::select! {
+                done = during(RUNNING, self.bounds, wait) => Ok(done),
+                () = self.interrupts.first() => Err(interrupted()),
+                after = late => {
+                    let message = format!("the task had not ended after {:.1} s", after.as_secs_f64());
+                    Err(Failure::new(Exit::Timeout, message).next("allow more time with --timeout"))
+                }
+            }
+        };
+        match waited {
+            Ok(done) => done.map_err(|error| self.explained(error)),
+            Err(failure) => {
+                // A second Ctrl-C, or a server that does not answer, ends the wait for that.
+                tokio::select! {
+                    _ = tokio::time::timeout(FAREWELL, task.cancel()) => {}
+                    () = self.interrupts.second() => {}
+                }
+                Err(self.watch.explained(failure.delivered(Delivery::Sent)))
             }
         }
     }
@@ -237,7 +308,7 @@ impl Connection {
     /// Shows the first message that was held back, and ends the command with that.
     async fn rehearsed(&self) -> Failure {
         let Some(trace) = &self.rehearsal else { return std::future::pending().await };
-        let shown = print_json(trace.held().await);
+        let shown = print_frame(trace.held().await);
         shown.err().unwrap_or_else(Failure::rehearsed)
     }
 
@@ -251,7 +322,7 @@ impl Connection {
         // A call is also given up for want of an answer; only a person interrupts.
         let outcome = match interrupts.any() {
             true => outcome,
-            false => match person.failure() {
+            false => match person.failure().or_else(|| person.refused(&outcome)) {
                 Some(failure) => Err(failure.unanswered(&outcome)),
                 None => outcome,
             },
@@ -319,6 +390,7 @@ fn connector(
         })
         .era(options.era())
         .strictness(options.strictness())
+        .attribution(Attribution::OnlyCall)
         .secrets(secrets)
         .limits(limits.clone()))
 }

@@ -51,6 +51,9 @@ struct Circumstances {
     server_exit: Option<Box<str>>,
 }
 
+/// The last findings explain a failure best; more would bury it.
+pub(crate) const MAX_FINDINGS: usize = 5;
+
 /// Lines of the server's stderr that are shown; more would bury the message.
 const STDERR_LINES: usize = 20;
 
@@ -125,7 +128,8 @@ impl Failure {
 
     /// With what was seen on the way, where it may explain the failure.
     pub(crate) fn seen(mut self, findings: Vec<Finding>) -> Self {
-        let explains = matches!(self.exit, Exit::Unreachable | Exit::Violation | Exit::Timeout);
+        let explains =
+            matches!(self.exit, Exit::Unreachable | Exit::Violation | Exit::Timeout | Exit::Exited);
         if explains && self.circumstances.findings.is_empty() {
             self.circumstances.findings = findings;
         }
@@ -164,6 +168,7 @@ impl Failure {
         known.server_exit = known.server_exit.take().map(|exit| secrets.redact(&exit).into());
         for finding in &mut known.findings {
             finding.detail = secrets.redact(&finding.detail).into();
+            finding.bytes = secrets.redact(&finding.bytes).into();
         }
         if let Some(fault) = &mut known.fault {
             fault.message = secrets.redact(&fault.message).into_owned().into();
@@ -186,8 +191,9 @@ impl Failure {
             ConnectError::Link(error) => {
                 Self::new(Exit::of_hurdle(error.hurdle()), error.to_string()).next(advice(error.hurdle()))
             }
-            ConnectError::Opening { cause, findings, report } => {
+            ConnectError::Opening { cause, mut findings, report } => {
                 let mut failure = Self::of_cause(cause).reported(report);
+                findings.drain(..findings.len().saturating_sub(MAX_FINDINGS));
                 failure.circumstances.findings = findings;
                 failure
             }

@@ -20,6 +20,7 @@ mod hangup;
 mod interrupt;
 mod log;
 mod look;
+mod memory;
 mod misread;
 mod named;
 mod output;

@@ -62,6 +62,14 @@ pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     }
 }
 
+/// The same for a message that was not sent.
+pub(crate) fn print_frame(json: &str) -> Result<(), Failure> {
+    match tagging() {
+        Tagging::Result => print(&json_line(json)),
+        Tagging::Lines => print(&json_line(&tagged::frame(json))),
+    }
+}
+
 /// Writes one line to stderr.
 pub(crate) fn tell(line: &str) {
     floor::write(format!("{}\n", clean(line)));

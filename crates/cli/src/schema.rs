@@ -1,7 +1,7 @@
-//! Just enough of JSON Schema to type what was typed and to see plain mistakes before sending.
+//! Just enough of JSON Schema to type what was typed and to tell plain mistakes in plain words.
 //!
-//! It looks at types, enumerations, required members, members and items, through local references.
-//! What it does not know it lets pass: the server has the last word.
+//! It looks at types, enumerations, required members, members and items, through local references. What it does not
+//! know it lets pass; a schema that says more is checked in full besides ([`Shape::is_plain`]).
 
 use serde_json::{Map, Value};
 
@@ -157,6 +157,14 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// Does it say nothing beyond what [`Shape::check`] looks at? Most do, and need no more.
+    pub(crate) fn is_plain(&self) -> bool {
+        let closed = matches!(self.root.get("additionalProperties"), None | Some(Value::Bool(_)));
+        let Value::Object(root) = self.root else { return false };
+        let rest = root.iter().filter(|(word, _)| *word != "additionalProperties");
+        closed && rest.into_iter().all(|(word, value)| is_plain(word, value, MAX_DEPTH))
+    }
+
     /// Everything that does not fit, each with its place.
     pub(crate) fn check(&self, value: &Value) -> Vec<String> {
         let mut flaws = Vec::new();
@@ -279,6 +287,21 @@ impl<'a> Shape<'a> {
         }
         let branches = node.get("oneOf")?.as_array()?;
         branches.iter().map(|branch| branch.get("const")?.as_str()).collect()
+    }
+}
+
+/// Is it something that is looked at, or that asks for nothing?
+fn is_plain(word: &str, value: &Value, depth: usize) -> bool {
+    let all = |node: &Value| {
+        let members = node.as_object();
+        members.is_some_and(|members| members.iter().all(|(word, value)| is_plain(word, value, depth - 1)))
+    };
+    match word {
+        "$schema" | "$comment" | "title" | "description" | "default" | "examples" | "format" => true,
+        "type" | "enum" | "required" => true,
+        "properties" => depth > 1 && value.as_object().is_some_and(|members| members.values().all(all)),
+        "items" => depth > 1 && all(value),
+        _ => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `--jsonl`: everything that happens as one line of JSON on stdout, in its order, each with a `type`.
 //!
-//! `progress`, `log`, `note`, `finding` and `change` come as they happen; `result` or `error` is the last.
+//! `progress`, `log`, `note`, `finding` and `change` come as they happen; `result` or `error` is the last, and in a rehearsal `frame`.
 
 use cardan_proto::finding::Finding;
 use cardan_proto::model::Raw;
@@ -44,6 +44,11 @@ pub(crate) fn line(kind: &str, members: &Value) -> String {
         Some("}") | None => format!("{{\"type\":\"{kind}\"}}"),
         Some(rest) => format!("{{\"type\":\"{kind}\",{rest}"),
     }
+}
+
+/// A message that was not sent, as it is spelled.
+pub(crate) fn frame(raw: &str) -> String {
+    format!("{{\"type\":\"frame\",\"frame\":{raw}}}")
 }
 
 /// The result, as it came.
@@ -94,6 +99,9 @@ fn found(finding: &Finding) -> String {
         "detail": finding.detail,
         "clause": finding.rule.clause(),
     });
+    if !finding.bytes.is_empty() {
+        members["bytes"] = json!(finding.bytes);
+    }
     if let Some(call) = &finding.call {
         members["call"] = json!(call.to_string());
     }

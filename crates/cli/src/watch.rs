@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cardan_proto::finding::Finding;
+use cardan_proto::finding::{Finding, Strictness};
 use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Event, LogLevel};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, MAX_FINDINGS};
 use crate::look::style::Style;
 use crate::look::text::Line;
 use crate::look::{Tagging, tagging};
@@ -17,9 +17,9 @@ use crate::tagged;
 /// What was seen so far. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    /// What the server did wrong, the last of it.
-    findings: Arc<Mutex<Vec<Finding>>>,
+    seen: Arc<Mutex<Seen>>,
     loudness: Loudness,
+    strictness: Strictness,
     secrets: Redactor,
 }
 
@@ -32,12 +32,20 @@ pub(crate) enum Loudness {
     Verbose,
 }
 
-/// The last ones explain a failure best; more would bury it.
-const MAX_FINDINGS: usize = 5;
+#[derive(Debug, Default)]
+struct Seen {
+    /// What the server did wrong, the last of it.
+    findings: Vec<Finding>,
+    /// How many were told as they came.
+    told: usize,
+}
+
+/// What is repaired is told so often; a server that does nothing right would bury the rest.
+const MAX_TOLD: usize = 20;
 
 impl Watch {
-    pub(crate) fn new(loudness: Loudness, secrets: Redactor) -> Self {
-        Self { findings: Arc::default(), loudness, secrets }
+    pub(crate) fn new(loudness: Loudness, strictness: Strictness, secrets: Redactor) -> Self {
+        Self { seen: Arc::default(), loudness, strictness, secrets }
     }
 
     /// What is not to be shown of anything.
@@ -72,23 +80,34 @@ impl Watch {
     }
 
     fn found(&self, finding: &Finding) {
-        let finding = Finding { detail: self.secrets.redact(&finding.detail).into(), ..finding.clone() };
-        if self.loudness == Loudness::Verbose {
-            tell(&format!("finding: {finding}"));
+        let hidden = |text: &str| self.secrets.redact(text).into();
+        let (detail, bytes) = (hidden(&finding.detail), hidden(&finding.bytes));
+        let finding = Finding { detail, bytes, ..finding.clone() };
+        let mut seen = self.lock();
+        // Whoever has mistakes repaired is to know of them.
+        match (self.loudness, self.strictness) {
+            (Loudness::Verbose, _) => tell(&format!("finding: {finding}")),
+            (Loudness::Normal, Strictness::Lenient) if seen.told < MAX_TOLD => {
+                tell(&format!("finding: {finding}"));
+            }
+            (Loudness::Normal, Strictness::Lenient) if seen.told == MAX_TOLD => {
+                tell("more was found that is not shown; see --verbose");
+            }
+            (Loudness::Normal, _) => {}
         }
-        let mut findings = self.lock();
-        if findings.len() == MAX_FINDINGS {
-            findings.remove(0);
+        seen.told += 1;
+        if seen.findings.len() == MAX_FINDINGS {
+            seen.findings.remove(0);
         }
-        findings.push(finding);
+        seen.findings.push(finding);
     }
 
     fn findings(&self) -> Vec<Finding> {
-        self.lock().clone()
+        self.lock().findings.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Finding>> {
-        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

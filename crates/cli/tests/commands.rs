@@ -184,3 +184,26 @@ fn arguments_come_from_files_and_stdin() {
     let words = ["call", "echo", "message=@-", "--", CARDAN, "demo"];
     cardan_reading(&words, "piped").exits(0).prints("piped\n");
 }
+
+/// CLI-46: a word says all of its key, whatever `--args` says of it; and what cannot be sent is not read to its end.
+#[test]
+fn words_replace_what_args_say() {
+    let sum =
+        |words: &[&str]| demo(&[&["call", "add", "--dry-run", "--no-check"], words].concat()).exits(0).json();
+    let arguments = |frame: serde_json::Value| frame["params"]["arguments"].clone();
+    let given = sum(&["--args", r#"{"a":[1,2],"b":1}"#, "a:=[3]"]);
+    assert_eq!(arguments(given), json!({"a": [3], "b": 1}));
+    demo(&["call", "add", "--args", r#"{"a":1,"b":1}"#, "a=2", "--json"]).exits(0).tells(&[]);
+    demo(&["prompt", "greet", "--args", r#"{"name":"Ada"}"#]).exits(0);
+    let ran = demo(&["prompt", "greet", "--args", r#"{"name":"Ada"}"#, "name=Bob", "--dry-run"]).exits(0);
+    assert_eq!(arguments(ran.json()), json!({"name": "Bob"}));
+    demo(&["call", "echo", "message=@/dev/zero"]).exits(1).tells(&["longer than a message may be"]);
+    demo(&["call", "echo", "--args", "@/dev/zero"]).exits(1).tells(&["longer than a message may be"]);
+}
+
+/// What is rehearsed is told as what it is.
+#[test]
+fn a_rehearsal_in_lines_shows_a_frame() {
+    let line = demo(&["call", "echo", "message=hi", "--jsonl", "--dry-run"]).exits(0).json();
+    assert_eq!((&line["type"], &line["frame"]["method"]), (&json!("frame"), &json!("tools/call")));
+}

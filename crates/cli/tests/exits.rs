@@ -197,6 +197,156 @@ fn a_protocol_violation_is_11() {
     odd("shape", &log, &[]).exits(11).tells(&["shape of its method", "delivery: the server had it"]);
 }
 
+/// An answer that nobody can use ends the call it was meant for at once, with frame, rule, clause and bytes, although it does not
+/// say whose it is. The calls have no deadline here: whatever waited would wait for ever.
+#[test]
+fn answers_without_a_usable_id_end_the_call_at_once() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("unsound");
+    for (nth, (manner, rule, bytes)) in [
+        ("no id", "reply-without-id", r#"{"jsonrpc": "2.0", "result""#),
+        ("null id", "id-null", r#""id": null"#),
+        ("other id", "unknown-reply", r#""id": 999"#),
+        ("word as id", "unknown-reply", r#""id": "word""#),
+        ("list as id", "id-type", r#""id": ["#),
+        ("both and no id", "both-outcomes", r#""error":{"code":1"#),
+        ("null error", "both-outcomes", r#""error": null"#),
+        ("version 1", "version-wrong", r#""jsonrpc": "1.0""#),
+        ("nul", "trailing", r"}\x00"),
+        ("cut", "syntax", r#""content": [{"type""#),
+        ("cut, no id", "syntax", r#"{"jsonrpc":"2.0","result":{"content":["#),
+        ("bytes", "not-utf8", r"\xff\xfe"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for strictness in ["--strict", "--quiet"] {
+            let log = scratch.file(&format!("log{nth}{strictness}"));
+            let ran = odd(manner, &log, &["--timeout", "0", strictness]).exits(11);
+            ran.tells(&[&format!(": {rule}"), "finding: frame ", "; rule: ", bytes, "next: "]);
+        }
+    }
+}
+
+/// CLI-24: what can be repaired without a doubt is, and that it was is told; what cannot, is not.
+#[test]
+fn lenience_repairs_and_tells() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("lenient");
+    for (manner, rule) in [
+        ("no id", "reply-without-id"),
+        ("null id", "reply-without-id"),
+        ("other id", "unknown-reply"),
+        ("word as id", "unknown-reply"),
+        ("null error", "both-outcomes"),
+        ("version 1", "version-wrong"),
+        ("nul", "trailing"),
+    ] {
+        let log = scratch.file(&format!("log {manner}"));
+        let ran = odd(manner, &log, &["--timeout", "0", "--lenient"]).exits(0).prints("mended\n");
+        ran.tells(&["finding: frame ", rule, "; rule: "]);
+    }
+    for manner in ["both and no id", "cut", "cut, no id", "bytes"] {
+        let log = scratch.file(&format!("log {manner}"));
+        odd(manner, &log, &["--timeout", "0", "--lenient"]).exits(11);
+    }
+}
+
+/// A server that answers notes too, or prints what is no message, does nobody's call any harm; what was printed explains
+/// what went wrong otherwise, byte by byte.
+#[test]
+fn what_is_no_answer_ends_no_call() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("noise");
+    odd("answers notes", &scratch.file("notes"), &["--timeout", "0"]).exits(0).prints("fine\n");
+    odd("prose", &scratch.file("prose"), &["--timeout", "2"]).exits(12).tells(&[
+        "finding: frame ",
+        "noise",
+        r"recent call last)\x07",
+    ]);
+    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"]).exits(11).tells(&["noise"]);
+    odd("prose and die", &scratch.file("die"), &[]).exits(13).tells(&["noise: panic!", "exit status: 7"]);
+    let chatty = "i=0; while [ $i -lt 40 ]; do echo junk $i; i=$((i+1)); done; exit 3";
+    let ran = cardan(&["info", "--json", "--", "sh", "-c", chatty]).exits(13);
+    let found = error(&ran)["findings"].as_array().unwrap().clone();
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found[4].as_str().unwrap().contains("junk 39"), "the last ones explain most: {found:?}");
+}
+
+/// CLI-47: all that a schema can say is checked, and told with its place.
+#[test]
+fn arguments_are_checked_in_full() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("schema");
+    let log = scratch.file("log");
+    for (words, told) in [
+        (&["n=0"][..], "/arguments/n: "),
+        (&["n=1", "word=UP"], "/arguments/word: "),
+        (&["word=up"], "\"n\" is a required property"),
+    ] {
+        odd("hang", &log, words).exits(1).tells(&["tool odd does not take this", told, "--no-check"]);
+    }
+    assert!(logged(&log).iter().all(|message| message["method"] != "tools/call"));
+    odd("extra", &log, &["n=1", "word=up"]).exits(0);
+}
+
+/// CLI-3: what a server was found to be is remembered: it is not asked again; and what is no longer true heals itself.
+#[test]
+fn the_era_is_remembered_between_commands() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("eras");
+    let (log, wrapper, manner) = (scratch.file("log"), scratch.file("server"), scratch.file("manner"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
+    std::fs::write(&wrapper, format!("exec python3 {script} \"$(cat {manner})\" {log}\n")).unwrap();
+    let probes = || logged(&log).iter().filter(|message| message["method"] == "server/discover").count();
+    let call = || cardan(&["call", "odd", "--timeout", "3", "--", "sh", &wrapper]).exits(0).prints("fine\n");
+    std::fs::write(&manner, "mute").unwrap();
+    call();
+    assert_eq!(probes(), 1, "the question was asked, and not answered");
+    call();
+    assert_eq!(probes(), 1, "it is not asked again");
+    cardan(&["list", "tools", "--era", "auto", "--", "sh", &wrapper]).exits(0);
+    assert_eq!(probes(), 1);
+    std::fs::write(&manner, "modern").unwrap();
+    call();
+    assert_eq!(probes(), 2, "who does not shake hands any more is asked");
+    call();
+    assert_eq!(probes(), 3, "and so it stays");
+}
+
+/// CLI-16: a legacy server that asks a model nobody offered, and fails for want of it, needs input.
+#[test]
+fn asking_a_model_that_is_not_there_is_14() {
+    if has_python() {
+        let scratch = Scratch::new("samples");
+        let log = scratch.file("log");
+        odd("samples", &log, &["--era", "legacy"]).exits(14).tells(&["asks the model", "--sampling-command"]);
+    }
+}
+
+/// CLI-11: a list whose cursor goes round in circles is given up, and said to be.
+#[test]
+fn a_list_in_circles_is_11() {
+    if has_python() {
+        let scratch = Scratch::new("circles");
+        let log = scratch.file("log");
+        let words = [&["list", "tools"][..], &odd_server("circles", &log)].concat();
+        cardan(&words).exits(11).tells(&["gave before"]);
+        let pages = logged(&log).iter().filter(|message| message["method"] == "tools/list").count();
+        assert_eq!(pages, 2, "the cursor came twice");
+    }
+}
+
 /// CLI-13: a timeout is told to the server too.
 #[test]
 fn a_timeout_is_12_and_cancels_on_the_wire() {
@@ -237,8 +387,13 @@ fn a_server_that_exits_is_13_with_its_last_words() {
         let scratch = Scratch::new("dies");
         let log = scratch.file("log");
         odd("die", &log, &[]).exits(13).tells(&["exit status: 7", "| about to die", "delivery: "]);
-        let error = error(&odd("die", &log, &["--json"]).exits(13));
+        let again = scratch.file("again");
+        let error = error(&odd("die", &again, &["--json"]).exits(13));
         assert_eq!(error["stderr"], json!(["about to die"]));
+        // It was written, nothing says that it was not done: so it is not sent again.
+        assert_eq!(error["delivery"], "unknown");
+        let calls = logged(&again).iter().filter(|message| message["method"] == "tools/call").count();
+        assert_eq!(calls, 1);
     }
 }
 

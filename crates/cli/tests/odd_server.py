@@ -14,8 +14,43 @@ def complain():
     print("the disk is full", file=sys.stderr, flush=True)
 
 
+def raw(line):
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.flush()
+
+
+def unsound(number):
+    """Answers that do not say whose they are, or say it in no proper message."""
+    fine = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "mended"}]}}
+    text = json.dumps(fine).encode()
+    lines = {
+        "no id": json.dumps({"jsonrpc": "2.0", "result": fine["result"]}).encode(),
+        "null id": json.dumps({**fine, "id": None}).encode(),
+        "other id": json.dumps({**fine, "id": 999}).encode(),
+        "word as id": json.dumps({**fine, "id": "word"}).encode(),
+        "list as id": json.dumps({**fine, "id": [number]}).encode(),
+        "both and no id": b'{"jsonrpc":"2.0","result":{},"error":{"code":1,"message":"x"}}',
+        "null error": json.dumps({**fine, "error": None}).encode(),
+        "version 1": json.dumps({**fine, "jsonrpc": "1.0"}).encode(),
+        "nul": text + b"\0",
+        "cut": text[:-20],
+        "cut, no id": b'{"jsonrpc":"2.0","result":{"content":[',
+        "bytes": text.replace(b"mended", b"\xff\xfe"),
+        "prose": b"Traceback (most recent call last)\x07",
+    }
+    if manner not in lines:
+        return False
+    raw(lines[manner])
+    return True
+
+
 def call(number):
-    if manner == "both":
+    if unsound(number):
+        pass
+    elif manner == "prose and die":
+        raw(b"panic!")
+        sys.exit(7)
+    elif manner == "both":
         send({"id": number, "result": {"content": []}, "error": {"code": 1, "message": "both"}})
     elif manner == "shape":
         send({"id": number, "result": {"content": "not a list"}})
@@ -40,6 +75,14 @@ def call(number):
     elif manner == "extra":
         result = {"content": [{"type": "hologram", "size": 1.50}], "future": [1, 2]}
         send({"id": number, "result": result})
+    elif manner == "samples":
+        # It asks whoever is there, whatever they declared.
+        wish = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 5}
+        send({"id": "ask", "method": "sampling/createMessage", "params": wish})
+        sys.stdin.readline()
+        send({"id": number, "result": {"content": [{"type": "text", "text": "no model"}], "isError": True}})
+    elif manner in ("answers notes", "mute", "modern"):
+        send({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})
     # "hang" says nothing.
 
 
@@ -49,7 +92,20 @@ with open(log, "a", encoding="utf-8") as kept:
         kept.flush()
         message = json.loads(line)
         number, method = message.get("id"), message.get("method")
+        if number is None and manner == "answers notes":
+            send({"id": None, "result": {}})
+            send({"id": None, "error": {"code": -32601, "message": "method not found"}})
         if number is None:
+            continue
+        if manner == "modern" and "_meta" in message.get("params", {}):
+            if method == "server/discover":
+                offer = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0}
+                send({"id": number, "result": {"resultType": "complete", "cacheScope": "private", **offer}})
+                continue
+        elif manner == "modern":
+            send({"id": number, "error": {"code": -32601, "message": "method not found"}})
+            continue
+        if manner == "mute" and method == "server/discover":
             continue
         if method == "initialize" and manner == "refuses":
             complain()
@@ -60,8 +116,11 @@ with open(log, "a", encoding="utf-8") as kept:
             send({"id": number, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}})
         elif method == "tools/list":
             hints = {"readOnlyHint": True, "idempotentHint": True}
-            tool = {"name": "odd", "annotations": hints, "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
-            send({"id": number, "result": {"tools": [tool]}})
+            takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}}
+            schema = {"type": "object", "properties": takes, "dependentRequired": {"word": ["n"]}}
+            tool = {"name": "odd", "annotations": hints, "inputSchema": schema}
+            more = {"nextCursor": "again"} if manner == "circles" else {}
+            send({"id": number, "result": {"tools": [tool], **more}})
         elif method == "tools/call":
             call(number)
         else:

@@ -6,7 +6,9 @@ mod common;
 
 use std::io::{BufRead as _, BufReader};
 
-use common::{Serving, cardan, cardan_reading, demo, finish, signal, start};
+use common::{
+    CARDAN, Scratch, Serving, cardan, cardan_reading, demo, finish, has_python, odd_server, signal, start,
+};
 use serde_json::{Value, json};
 
 const ERAS: [&str; 2] = ["legacy", "modern"];
@@ -36,14 +38,74 @@ fn raw_calls_anything() {
         let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}}).to_string();
         let sum = demo(&["raw", "tools/call", &params, "--era", era]).exits(0).json();
         assert_eq!(sum["structuredContent"], json!({"sum": 5}));
-        let ran =
-            cardan_reading(&["raw", "tools/call", "-", "--era", era, "--", common::CARDAN, "demo"], &params);
+        let ran = cardan_reading(&["raw", "tools/call", "-", "--era", era, "--", CARDAN, "demo"], &params);
         assert_eq!(ran.exits(0).json()["structuredContent"], json!({"sum": 5}));
     }
     demo(&["raw", "acme/none"]).exits(10).tells(&["-32601"]);
+    // What the revision does not have is sent all the same: the server has the last word.
+    demo(&["raw", "ping", "--era", "modern"]).exits(10).tells(&["-32601"]);
+    demo(&["raw", "subscriptions/listen", "--era", "legacy"]).exits(10).tells(&["-32601"]);
+    let held = demo(&["raw", "resources/subscribe", "--dry-run", "--era", "modern"]).exits(0).json();
+    assert_eq!(held["method"], "resources/subscribe");
     demo(&["raw", "tools/call", "[1]"]).exits(1).tells(&["PARAMS is not a JSON object"]);
     demo(&["raw", "tools/call", "{oops"]).exits(1).tells(&["PARAMS is not JSON"]);
     demo(&["raw", "tools/call", "{}", "more"]).exits(1).tells(&["one word too many"]);
+}
+
+/// CLI-19: a tool that runs as a task only is called like any other, in both designs; its result comes as it is.
+#[test]
+fn tools_run_as_tasks() {
+    for era in ERAS {
+        demo(&["call", "job", "steps=2", "delay_ms=10", "--era", era]).exits(0).prints("done\n");
+        let raw = demo(&["call", "job", "steps=1", "delay_ms=1", "--json", "--era", era]).exits(0).json();
+        assert_eq!(raw["content"][0]["text"], "done");
+    }
+}
+
+/// CLI-13, CLI-19: a task is cancelled on the wire by Ctrl-C and by the deadline; work that was given up says so.
+#[test]
+fn tasks_are_cancelled_on_the_wire() {
+    for era in ERAS {
+        let words = [
+            "call",
+            "job",
+            "steps=1",
+            "delay_ms=600000",
+            "--verbose",
+            "--trace",
+            "--era",
+            era,
+            "--",
+            CARDAN,
+            "demo",
+        ];
+        let mut child = start(&words);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut told = String::new();
+        // The first look at the task: by then it runs.
+        while !told.contains("tasks/get") {
+            assert!(stderr.read_line(&mut told).unwrap() > 0, "{told}");
+        }
+        signal(&child, "INT");
+        std::io::Read::read_to_string(&mut stderr, &mut told).unwrap();
+        let ran = finish(child);
+        assert_eq!(ran.code, Some(130), "{told}");
+        assert!(told.contains(r#""method":"tasks/cancel""#), "{told}");
+        let long = ["call", "job", "steps=1", "delay_ms=600000", "--trace", "--timeout", "2", "--era", era];
+        demo(&long).exits(12).tells(&["the task had not ended after 2.0 s", r#""method":"tasks/cancel""#]);
+    }
+}
+
+/// CLI-20: what is listened to is what the server declares to tell; where it tells nothing, that is said.
+#[test]
+fn listen_claims_nothing_that_is_not_told() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("deaf");
+    let log = scratch.file("log");
+    let words = [&["listen", "tools"][..], &odd_server("extra", &log)].concat();
+    cardan(&words).exits(5).tells(&["the server tells changes of nothing that was asked for", "cardan info"]);
 }
 
 /// CLI-18: what a server proposes.
@@ -103,7 +165,7 @@ fn what_cannot_be_listened_to_is_told() {
     finish(child).exits(0);
     // One that is lost is a failure, which says how.
     for era in ERAS {
-        let killed = ["listen", "--era", era, "--", "timeout", "-s", "KILL", "1", common::CARDAN, "demo"];
+        let killed = ["listen", "--era", era, "--", "timeout", "-s", "KILL", "1", CARDAN, "demo"];
         cardan(&killed).exits(13).tells(&["listening to tools, prompts, resources\n", "signal: 9"]);
     }
 }

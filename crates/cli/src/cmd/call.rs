@@ -1,9 +1,12 @@
 //! `cardan call`: a tool with typed arguments, its result on stdout.
 
 use cardan_client::Class;
+use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
-use cardan_proto::model::tool::{CallToolParams, CallToolResult};
-use cardan_proto::model::{ListToolsResult, Raw, RawObject, Tool};
+use cardan_proto::model::tool::{CallToolParams, CallToolResult, TaskSupport};
+use cardan_proto::model::{ListToolsResult, Raw, RawObject, Schema, Tool, task};
+use cardan_schema::Validator;
 use serde_json::{Map, Value};
 
 use super::{decode, encode, first};
@@ -12,6 +15,7 @@ use crate::arguments::{Arguments, unknown};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output::tell;
 use crate::results::Results;
 use crate::schema::Shape;
 use crate::talk;
@@ -43,11 +47,10 @@ async fn call(
     check: Check,
     results: &Results,
 ) -> Result<(), Failure> {
-    let arguments = fit(connection, name, arguments, check).await?;
+    let (arguments, tool) = fit(connection, name, arguments, check).await?;
     let object = Raw::of(&arguments).map_err(|error| Failure::usage(error.to_string()))?;
     let object = RawObject::try_from(object).map_err(|flaw| Failure::usage(flaw.to_string()))?;
-    let params = encode(&CallToolParams::new(name, Some(object)))?;
-    let raw = connection.call(Method::ToolsCall, Some(params)).await?;
+    let raw = answered(connection, CallToolParams::new(name, Some(object)), tool.as_ref()).await?;
     results.raw(&raw)?;
     let result: CallToolResult = decode(&raw)?;
     results.called(&result)?;
@@ -58,26 +61,87 @@ async fn call(
     Ok(())
 }
 
-/// The arguments as the tool wants them. Nothing is sent that the tool's schema excludes.
+/// Calls, as a task where there is no other way: in the older design the list of tools says so, in the newer one the server, which
+/// has not looked at the call then. Nobody else is told of tasks: a server may take it for a wish.
+async fn answered(
+    connection: &Connection,
+    params: CallToolParams,
+    tool: Option<&Tool>,
+) -> Result<Raw, Failure> {
+    let client = connection.client();
+    let settled = client.settled();
+    let support = tool.and_then(|tool| tool.execution.as_ref()?.task_support.clone());
+    let params = match support {
+        Some(support @ TaskSupport::Required) if settled.revision.era() == Era::Legacy => {
+            client.as_task(params, &support, &settled)
+        }
+        _ => params,
+    };
+    match connection.call(Method::ToolsCall, Some(encode(&params)?)).await {
+        Err(failure) if failure.fault().is_some_and(is_for_tasks_only) => {
+            let params = client.as_task(params, &TaskSupport::Required, &settled);
+            let raw = connection.call(Method::ToolsCall, Some(encode(&params)?)).await?;
+            finished(connection, &params, raw).await
+        }
+        outcome => finished(connection, &params, outcome?).await,
+    }
+}
+
+/// The result, waited for if it is a task's.
+async fn finished(connection: &Connection, params: &CallToolParams, raw: Raw) -> Result<Raw, Failure> {
+    match connection.client().task_in(params, raw.as_str().as_bytes())? {
+        Some(task) => connection.finished(task).await,
+        None => Ok(raw),
+    }
+}
+
+/// Does the server want to hear first that we know tasks?
+fn is_for_tasks_only(fault: &Fault) -> bool {
+    let data = fault.data.as_deref().and_then(|data| serde_json::from_slice::<Value>(data).ok());
+    let wants = |data: Value| data["requiredCapabilities"]["extensions"].get(task::EXTENSION).is_some();
+    fault.code == code::MISSING_CAPABILITY && data.is_some_and(wants)
+}
+
+/// The arguments as the tool wants them, and the tool, if it had to be looked up. Nothing is sent that the tool's schema excludes.
 async fn fit(
     connection: &Connection,
     name: &str,
     arguments: Arguments,
     check: Check,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<(Map<String, Value>, Option<Tool>), Failure> {
     if check == Check::No && !arguments.need_schema() {
-        return arguments.unchecked(&Value::Null);
+        return Ok((arguments.unchecked(&Value::Null)?, None));
     }
-    let schema = find(connection, name).await?.input_schema.raw().value();
+    let tool = find(connection, name).await?;
+    let schema = tool.input_schema.raw().value();
     if check == Check::No {
-        return arguments.unchecked(&schema);
+        return Ok((arguments.unchecked(&schema)?, Some(tool)));
     }
     let shape = Shape::of(&schema);
     let mut object = arguments.typed_for(name, &shape)?;
     if let Some(console) = connection.person().console() {
         connection.unless_left(talk::arguments::of_tool(console, name, &shape, &mut object)).await?;
     }
-    Arguments::checked(name, &shape, object)
+    let object = Arguments::checked(name, &shape, object)?;
+    if !shape.is_plain() {
+        conforms(name, &tool.input_schema, &object)?;
+    }
+    Ok((object, Some(tool)))
+}
+
+/// All that a schema can say, beyond what is told in plainer words before.
+fn conforms(name: &str, schema: &Schema, object: &Map<String, Value>) -> Result<(), Failure> {
+    let validator = match Validator::compile(schema) {
+        Ok(validator) => validator,
+        // The server has the last word.
+        Err(error) => {
+            tell(&format!("arguments were checked in part only: the schema of tool {name}: {error}"));
+            return Ok(());
+        }
+    };
+    let flaws = validator.check(&Value::Object(object.clone()));
+    let flaws: Vec<String> = flaws.into_iter().map(|flaw| flaw.under("arguments").to_string()).collect();
+    Arguments::refused(name, &flaws)
 }
 
 /// The tool, read from as few pages as it takes.

@@ -1,6 +1,8 @@
 //! `cardan listen`: what changes at a server, and what it logs, as it happens.
 
 use cardan_client::Listen;
+use cardan_proto::era::Era;
+use cardan_proto::model::capability::{ListCapability, ServerCapabilities};
 use cardan_proto::session::event::{Change, Interest};
 use clap::Args;
 use serde_json::json;
@@ -21,7 +23,8 @@ use crate::target::Target;
                       cardan listen [OPTIONS] <SERVER> [WHAT]...",
     after_help = "\
 WHAT is tools, resources, prompts or a resource's address; all three lists when left out. Changes go to stdout, a line each; \
-log notes to stderr. It ends with Ctrl-C, and when the server leaves.
+log notes to stderr. What the server does not tell is named; where it tells no changes but logs, those are shown alone. It ends \
+with Ctrl-C, and when the server leaves.
 
 Examples:
   cardan listen https://example.com/mcp
@@ -73,12 +76,17 @@ fn interest(words: &[String]) -> Result<Interest, Failure> {
 }
 
 async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result<(), Failure> {
-    let mut listen = connection.client().listen(wanted.clone());
+    let offered = offered(&wanted, &connection.client().server().capabilities);
+    if offered == Interest::default() {
+        return logs(connection, &wanted).await;
+    }
+    let mut listen = connection.client().listen(offered.clone());
     let stands = connection.unless_interrupted(listen.ready()).await?;
+    // A legacy server agrees to nothing but addresses; what it declared is all that is known.
+    let stands = common(&stands, &offered);
     tell(&standing(&wanted, &stands));
     if stands == Interest::default() {
-        return Err(Failure::new(Exit::NotFound, "the server tells changes of nothing that was asked for")
-            .next("see what it can with `cardan info`"));
+        return Err(nothing());
     }
     while let Some(change) = next(connection, &mut listen).await? {
         if output::write(&line(&change, form))? == Reader::Gone {
@@ -91,6 +99,47 @@ async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result
             tell("the server has ended the listen");
             Ok(())
         }
+    }
+}
+
+/// Where no change is told there may be logs: those of the modern era belong to calls, and there are none.
+async fn logs(connection: &Connection, wanted: &Interest) -> Result<(), Failure> {
+    let client = connection.client();
+    let logs = client.server().capabilities.logging.is_some();
+    if !logs || client.settled().revision.era() == Era::Modern {
+        return Err(nothing());
+    }
+    tell(&format!("{}; its log notes are shown", standing(wanted, &Interest::default())));
+    let cause = connection.unless_interrupted(async { Ok(client.until_ended().await) }).await?;
+    Err(Failure::of_cause(cause))
+}
+
+fn nothing() -> Failure {
+    Failure::new(Exit::NotFound, "the server tells changes of nothing that was asked for")
+        .next("see what it can with `cardan info`")
+}
+
+/// What of it the server declares to tell.
+fn offered(wanted: &Interest, can: &ServerCapabilities) -> Interest {
+    let resources = can.resources.as_ref();
+    let subscribe = resources.is_some_and(|resources| resources.subscribe == Some(true));
+    let tells = |list: Option<&ListCapability>| list.is_some_and(|list| list.list_changed == Some(true));
+    Interest {
+        tools: wanted.tools && tells(can.tools.as_ref()),
+        prompts: wanted.prompts && tells(can.prompts.as_ref()),
+        resources: wanted.resources
+            && resources.is_some_and(|resources| resources.list_changed == Some(true)),
+        uris: if subscribe { wanted.uris.clone() } else { Default::default() },
+        ..wanted.clone()
+    }
+}
+
+fn common(one: &Interest, other: &Interest) -> Interest {
+    Interest {
+        tools: one.tools && other.tools,
+        prompts: one.prompts && other.prompts,
+        resources: one.resources && other.resources,
+        ..one.clone()
     }
 }
 

@@ -14,10 +14,10 @@ use crate::talk;
 use crate::target::Target;
 
 pub(crate) async fn run(args: PromptArgs) -> Result<(), Failure> {
-    let PromptArgs { words, content, options, server } = args;
+    let PromptArgs { words, args, content, options, server } = args;
     let (target, mut words) = Target::split(words, server)?;
     let name = first(&mut words, "the prompt's name")?;
-    let arguments = Arguments::parse(&words, None)?;
+    let arguments = Arguments::parse(&words, args.as_deref())?;
     let results = Results::new(options.form(), &content)?;
     let connection = Connection::open(&target, &options).await?;
     let outcome = prompt(&connection, name, arguments, &results).await;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use cardan_proto::method::Method;
+use cardan_proto::session::event::Vetting;
 use clap::Args;
 
 use super::{first, none_left};
@@ -19,7 +20,7 @@ use crate::target::Target;
                       cardan raw [OPTIONS] <SERVER> <METHOD> [PARAMS]",
     after_help = "\
 PARAMS is a JSON object; @file reads a file, - reads stdin. What the revision needs beside them is added. Nothing is checked \
-before it is sent, and the result is printed as it came.
+before it is sent, not even whether the revision has the method, and the result is printed as it came.
 
 Examples:
   cardan raw tools/list -- cardan demo
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
     };
     none_left(&words)?;
     let connection = Connection::open(&target, &options).await?;
-    let outcome = match connection.call(method, params.map(Bytes::from)).await {
+    let outcome = match connection.call_with(method, params.map(Bytes::from), Vetting::Unvetted).await {
         Ok(raw) => match options.form() {
             Form::Json => output::print_json(raw.as_str()),
             Form::Text => show_json(raw.as_str()),

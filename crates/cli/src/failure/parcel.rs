@@ -78,6 +78,7 @@ fn pack_finding(finding: &Finding) -> Value {
         "rule": finding.rule.id(),
         "call": finding.call,
         "detail": finding.detail,
+        "bytes": finding.bytes,
     })
 }
 
@@ -89,6 +90,7 @@ fn unpack_finding(told: &Value) -> Option<Finding> {
         // An id is read as it is spelled.
         call: serde_json::from_str(&told["call"].to_string()).ok()?,
         detail: told["detail"].as_str()?.into(),
+        bytes: told["bytes"].as_str().unwrap_or_default().into(),
     })
 }
 
@@ -101,7 +103,9 @@ mod tests {
 
     fn full(exit: Exit) -> Failure {
         let data = Some(r#"{"a":1.50,"b":"canary-1"}"#.into());
-        let finding = |call| Finding { frame: 3, rule: Rule::Noise, call, detail: "canary-1 x".into() };
+        let (detail, bytes) = ("canary-1 x", "canary-1 y");
+        let finding =
+            |call| Finding { frame: 3, rule: Rule::Noise, call, detail: detail.into(), bytes: bytes.into() };
         Failure {
             exit,
             class: Class::JsonRpc,

@@ -81,6 +81,8 @@ pub(crate) fn start(words: &[&str]) -> Child {
     Command::new(CARDAN)
         .args(words)
         .env_remove("RUST_BACKTRACE")
+        // Nothing is known from earlier tests.
+        .env("XDG_CACHE_HOME", format!("{}/cache-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
