@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod common;
+#[path = "../../endpoint/tests/faults/proxy.rs"]
+mod proxy;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -16,9 +18,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cardan::client::{Call, CallError, Client, Managed, Way, way};
+use cardan::client::{Call, CallError, Client, Managed, way};
+use cardan::proto::era::{Revision, Revisions};
 use cardan::proto::limits::Limits;
 use cardan::proto::model::{CallToolResult, LogLevel};
+use cardan::proto::session::config::EraChoice;
 use cardan::proto::session::event::{CallOptions, Cause, Change, Event, Interest, Wanted};
 use cardan::proto::session::state::FiveStates;
 use cardan::proto::upkeep::condition::Condition;
@@ -26,6 +30,7 @@ use cardan::proto::upkeep::policy::{Backoff, Burst, Policy};
 use cardan::transport::spawn::Spawn;
 use cardan_dial::Http;
 use common::keeping::{Carried, PATIENCE, peer, until, within};
+use proxy::{Cut, Fault, Proxy, Way};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -92,7 +97,7 @@ impl Peer {
         *self.serving.lock().unwrap() = Some(served.0);
     }
 
-    fn way(&self) -> Arc<dyn Way> {
+    fn way(&self) -> Arc<dyn cardan::client::Way> {
         let (pids, url, command) = (Arc::clone(&self.pids), Arc::clone(&self.url), self.command.clone());
         let cancels = Arc::clone(&self.cancels);
         match self.carried {
@@ -142,6 +147,20 @@ impl Peer {
     async fn gave_up(&self) {
         if self.name == "python-v1" {
             within("the server to give it up", self.cancels.acquire()).await.unwrap().forget();
+        }
+    }
+
+    /// Has the server tell of a change of a resource, and something for the log.
+    async fn tell(&self, managed: &Managed, uri: &str) {
+        let tools = match self.name {
+            "python-v1" => [
+                ("change", json!({ "what": uri })),
+                ("note", json!({ "level": "warning", "message": "told" })),
+            ],
+            _ => ["toggle-subscriber-updates", "toggle-simulated-logging"].map(|tool| (tool, json!({}))),
+        };
+        for (tool, arguments) in tools {
+            within(tool, managed.call_tool(tool, &arguments).unwrap()).await.unwrap();
         }
     }
 
@@ -197,14 +216,13 @@ fn lives(pid: u32) -> bool {
     test_kill_process(Pid::from_raw(pid.cast_signed()).unwrap()).is_ok()
 }
 
-/// S2-34, S2-35, S2-36, S2-37, S2-39: the way to ready and to the end, each step legal and told in order; ready comes
-/// with what was settled, and the revision is one that we offered. S2-46: closed by us is told as that, and final.
+/// S2-34, S2-35, S2-36, S2-37: the way to ready and to the end, each step legal and told in order; ready comes
+/// with what was settled. S2-46: closed by us is told as that, and final.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s2_37_every_step_to_ready_and_back_is_told() {
     for peer in peers() {
         let managed = peer.keep();
-        let settled = within("ready", managed.ready(PATIENCE)).await.unwrap();
-        assert!(cardan::proto::era::Revision::ALL.contains(&settled.revision), "{}", peer.name);
+        within("ready", managed.ready(PATIENCE)).await.unwrap();
         assert!(managed.server().is_some_and(|server| server.implementation.is_some()), "{}", peer.name);
         echo(&managed).await;
         let starts = peer.pids.lock().unwrap().len();
@@ -227,6 +245,32 @@ async fn s2_37_every_step_to_ready_and_back_is_told() {
         assert_eq!((managed.condition(), peer.pids.lock().unwrap().len()), (Condition::CLOSED, starts));
         if peer.carried == Carried::Child {
             assert!(!lives(peer.pids.lock().unwrap()[starts - 1]), "{} is left over", peer.name);
+        }
+    }
+}
+
+/// S2-39: the revision is the one that was offered, and checked: a server that has only others is left with the reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s2_39_the_revision_is_one_that_was_offered() {
+    for peer in peers() {
+        for offered in ["2024-11-05", "2025-06-18"].map(|date| Revision::parse(date).unwrap()) {
+            let connector = Client::builder("cardan-tests", "0").era(EraChoice::Legacy);
+            let connector = connector.revisions(Revisions::only(offered));
+            let managed = Managed::start(connector, peer.way(), Policy::CHILD);
+            let settled = within("ready", managed.ready(PATIENCE)).await.unwrap();
+            assert_eq!(settled.revision, offered, "{} {:?}", peer.name, peer.carried);
+            within("the close", managed.close("done")).await;
+        }
+        // Neither has the newest era, and no other is offered.
+        let connector = Client::builder("cardan-tests", "0").era(EraChoice::Modern);
+        let policy = Policy { backoff: Backoff { attempts: 0, ..Policy::CHILD.backoff }, ..Policy::CHILD };
+        let managed = Managed::start(connector, peer.way(), policy);
+        let error = within("the refusal", managed.ready(PATIENCE)).await.unwrap_err();
+        assert_eq!(managed.condition(), Condition::Suspended { until: None }, "{}", peer.name);
+        assert!(!error.may_have_executed() && managed.settled().is_none(), "{}: {error}", peer.name);
+        within("the close", managed.close("done")).await;
+        if peer.carried == Carried::Child {
+            assert!(!peer.pids.lock().unwrap().iter().any(|pid| lives(*pid)), "{} is left over", peer.name);
         }
     }
 }
@@ -274,28 +318,30 @@ async fn s0_74_a_killed_server_comes_back() {
 /// and on the next, where the listen and the log level are in force again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s2_45_listens_and_notes_survive_a_kill() {
-    for carried in [Carried::Child, Carried::Http] {
-        let Some(peer) = Peer::find("node-everything", carried) else { return };
+    for peer in peers() {
+        let carried = peer.carried;
         let managed = peer.keep();
         within("ready", managed.ready(PATIENCE)).await.unwrap();
         managed.set_level(LogLevel::Debug);
         let uri = within("the resources", managed.all_resources()).await.unwrap()[0].uri.clone();
         let mut listen = managed.listen(Interest { uris: vec![uri.as_str().into()], ..Interest::default() });
         within("the listen", listen.ready()).await.unwrap();
-        let change = Change::Resource(uri.into());
+        let change = Change::Resource(uri.as_str().into());
         for round in 1..=2 {
             let mut notes = managed.notes();
             while notes.try_next().is_some() {}
-            for tool in ["toggle-subscriber-updates", "toggle-simulated-logging"] {
-                within(tool, managed.call_tool(tool, &json!({})).unwrap()).await.unwrap();
-            }
-            let (mut changed, mut logged) = (false, false);
+            let (mut changed, mut logged, mut told) = (false, false, false);
             within("both notes", async {
                 while !(changed && logged) {
-                    match notes.next().await.expect("it is kept") {
-                        Event::Changed { change: heard, .. } => changed |= heard == change,
-                        Event::Logged { .. } => logged = true,
-                        _ => {}
+                    // The reference server goes on telling; the other one forgets what it tells before its push lane is there.
+                    if !std::mem::replace(&mut told, peer.name != "python-v1") {
+                        peer.tell(&managed, uri.as_str()).await;
+                    }
+                    match tokio::time::timeout(Duration::from_secs(1), notes.next()).await {
+                        Ok(Some(Event::Changed { change: heard, .. })) => changed |= heard == change,
+                        Ok(Some(Event::Logged { .. })) => logged = true,
+                        Ok(None) => panic!("it is kept"),
+                        Ok(_) | Err(_) => {}
                     }
                 }
             })
@@ -351,6 +397,31 @@ async fn s0_86_deadlines_and_cancels_end_calls_on_time() {
         assert_eq!(managed.condition(), Condition::READY, "{}", peer.name);
         within("the close", managed.close("done")).await;
     }
+}
+
+/// A proxy before a peer that serves HTTP, and a connection that is kept through it.
+async fn through(peer: &Peer) -> (Proxy, Managed) {
+    let url = peer.url.lock().unwrap().clone();
+    let target = url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
+    let proxy = Proxy::before(target).await;
+    *peer.url.lock().unwrap() = format!("http://{}/mcp", proxy.address);
+    let managed = peer.keep();
+    within("ready", managed.ready(PATIENCE)).await.unwrap();
+    (proxy, managed)
+}
+
+/// S0-85: a stream that ends before its reply, from a server that gives its events no ids: the call is lost and said to be,
+/// since nobody knows whether it ran. The connection serves on. `interop_faults` of `dial` has the one with ids.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s0_85_a_stream_that_ends_loses_its_call_alone() {
+    let Some(peer) = Peer::find("python-v1", Carried::Http) else { return };
+    let (proxy, managed) = through(&peer).await;
+    let running = peer.running(&managed).await;
+    proxy.arm(Some(Cut { way: Way::Down, after: 1, fault: Fault::Close }));
+    let error = within("the loss", running).await.unwrap_err();
+    assert!(matches!(error, CallError::Lost { .. }) && error.may_have_executed(), "{error:?}");
+    echo(&managed).await;
+    within("the close", managed.close("done")).await;
 }
 
 /// S0-77, S0-83, S2-38, S2-42: a port that nobody serves, and a path that the server does not know: told at once with
