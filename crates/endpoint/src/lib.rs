@@ -14,6 +14,7 @@
 //! `page` shows what stands beside the protocol. Several endpoints share a port as [`Sites`]. No task is spawned for any other
 //! request. [`listener`] accepts connections; [`Endpoint`] also mounts in any hyper or tower application.
 
+mod accept;
 mod body;
 mod carried;
 mod door;

@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::accept::{Accept, Turning};
 use crate::site::Site;
 use crate::stall::Stall;
 #[cfg(feature = "tls")]
@@ -57,6 +58,11 @@ impl Listener {
         let limits = site.limits();
         let server = Server::new(&limits);
         #[cfg(feature = "tls")]
+        let turning = if self.tls.is_some() { Turning::Untold } else { Turning::Told };
+        #[cfg(not(feature = "tls"))]
+        let turning = Turning::Told;
+        let mut accept = Accept::new(turning);
+        #[cfg(feature = "tls")]
         let server = Server { tls: self.tls, ..server };
         let server = Arc::new(server);
         let (stopping, told) = watch::channel(());
@@ -70,7 +76,7 @@ impl Listener {
             };
             let stream = tokio::select! {
                 () = &mut stop => break,
-                stream = accept(&self.socket) => stream,
+                stream = accept.next(&self.socket) => stream,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
             let _ = stream.set_nodelay(true);
@@ -90,7 +96,7 @@ impl Listener {
             // First, so that the site knows before anyone comes.
             biased;
             _ = ending => {}
-            () = late.serve(&self.socket, &room, &server, &site) => {}
+            () = late.serve(&mut accept, &self.socket, &room, &server, &site) => {}
         }
         drop(self.socket);
         late.end(limits.farewell_timeout).await;
@@ -111,13 +117,14 @@ struct Late {
 impl Late {
     async fn serve<S: Site>(
         &mut self,
+        accept: &mut Accept,
         socket: &TcpListener,
         room: &Arc<Semaphore>,
         server: &Arc<Server>,
         site: &S,
     ) {
         while let Ok(permit) = Arc::clone(room).acquire_owned().await {
-            let stream = accept(socket).await;
+            let stream = accept.next(socket).await;
             while self.connections.try_join_next().is_some() {}
             let (server, site, told) = (Arc::clone(server), site.clone(), self.staying.subscribe());
             self.connections.spawn(async move {
@@ -135,22 +142,6 @@ impl Late {
         let _ = tokio::time::timeout(patience, written).await;
         connections.shutdown().await;
     }
-}
-
-/// The next connection. An error concerns one connection, or a lack of descriptors that will pass.
-async fn accept(socket: &TcpListener) -> TcpStream {
-    loop {
-        match socket.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 /// How connections are served.

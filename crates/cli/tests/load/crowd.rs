@@ -41,7 +41,7 @@ impl Plan {
 }
 
 /// Lets us, and what we start, have as many files open as may be.
-fn allow_files() {
+pub(crate) fn allow_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).unwrap();

@@ -10,6 +10,7 @@ mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod crowd;
+mod descriptors;
 mod kills;
 #[path = "../operation/rig.rs"]
 #[allow(dead_code, reason = "others use the rest")]

@@ -11,6 +11,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::session::event::{Ask, Event, LogLevel};
 use cardan_proto::task::cross;
+use cardan_proto::upkeep::condition::Condition;
 use cardan_runtime::service::Handler;
 use serde_json::Value;
 
@@ -88,6 +89,10 @@ impl Line {
             Some(_) => again,
             None => opening,
         };
+        if let Condition::Suspended { .. } = self.managed.condition() {
+            // Nobody else tries again. How often that is worth it is not for callers to say.
+            self.managed.want();
+        }
         self.managed.ready(within).await.map(|settled| settled.revision.era())
     }
 
