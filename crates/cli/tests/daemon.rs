@@ -518,3 +518,25 @@ fn every_line_of_the_page_works() {
     }
     assert!(world.daemons().is_empty());
 }
+
+/// CLI-31: it outlives the terminal that it was started from, and whoever hangs up on it.
+#[test]
+fn it_outlives_its_terminal() {
+    let world = World::new("terminal", &demo("demo", "modern"));
+    let told = Fifo::new(&world.0, "told");
+    // It holds the terminal, as a window does.
+    let mut window = Command::new("script");
+    let line = format!("exec '{CARDAN}' daemon 2> '{}'", told.path);
+    world.dress(window.args(["-qc", &line, "/dev/null"])).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut window = window.spawn().expect("script of util-linux is installed");
+    while !told.line().contains("keeping servers at") {}
+    let count = || world.run(&["call", "demo", "count", "--daemon"]).exits(0).stdout;
+    let (daemon, first) = (world.pid(), count());
+    window.kill().unwrap();
+    window.wait().unwrap();
+    let second = count();
+    assert_ne!(first, second, "the server runs on");
+    signal_pid(daemon, "HUP");
+    assert_ne!(count(), second, "the server runs on");
+    assert_eq!(world.pid(), daemon);
+}

@@ -16,7 +16,8 @@ in the user's cardan.toml. The first such command starts it, so there is no need
 first called, and runs until the daemon ends: on `cardan daemon stop`, on SIGTERM or SIGINT, and when nobody has called for \
 the time that --idle says.
 
-There is one for each user, configuration and working folder. The configuration's files are followed.
+There is one for each user, configuration and working folder. The configuration's files are followed, and looked at at once on
+SIGHUP. It outlives the terminal that it was started from.
 
 Examples:
   cardan call weather forecast city=Bonn --daemon

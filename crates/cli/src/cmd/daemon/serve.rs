@@ -32,11 +32,12 @@ use crate::cmd::servers::row::Row;
 use crate::daemon::place::{Place, user};
 use crate::daemon::talk::{Known, PROMPT, Say, Want, hear, nod, say};
 use crate::failure::Failure;
+use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
 use crate::log::{Level, Log};
 
 pub(super) async fn run(args: &DaemonArgs, search: Search, place: Place) -> Result<(), Failure> {
-    let stop = Interrupts::watch()?;
+    let (stop, hangups) = (Interrupts::watch()?, Hangups::watch()?);
     if args.on_demand {
         // Of a session of its own, so that what happens at the terminal concerns it no more. It has one already at worst.
         let _ = rustix::process::setsid();
@@ -55,7 +56,7 @@ pub(super) async fn run(args: &DaemonArgs, search: Search, place: Place) -> Resu
     if args.on_demand {
         word("ready")?;
     }
-    let links = daemon.attend_all(&listener, args, &stop).await;
+    let links = daemon.attend_all(&listener, args, &stop, hangups).await;
     // Whoever comes from now on finds nobody and starts another.
     drop((listener, lock));
     let ending = daemon.end(links, keeping);
@@ -148,6 +149,7 @@ impl Daemon {
         listener: &Listener,
         args: &DaemonArgs,
         stop: &Interrupts,
+        mut hangups: Hangups,
     ) -> JoinSet<()> {
         let mut links = JoinSet::new();
         let mut idle = std::pin::pin!(self.idle(args.idle));
@@ -168,6 +170,8 @@ impl Daemon {
                     }
                 },
                 Some(_) = links.join_next() => {}
+                // Whether somebody wants it or the terminal is gone: it outlives terminals, and looking does no harm.
+                _ = hangups.next() => drop(self.wishes.try_send(())),
                 () = args.log.asked(stop) => break,
                 () = self.asked_to_stop.notified() => break,
                 () = &mut idle => {
