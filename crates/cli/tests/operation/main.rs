@@ -10,6 +10,7 @@ mod collecting;
 mod common;
 mod disk;
 mod drain;
+mod faults;
 mod hangup;
 mod health;
 mod log;
