@@ -15,14 +15,14 @@ use crate::schema::Shape;
 use crate::talk::console::stdin_is_data;
 
 /// Arguments as they were given.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
     /// From `--args`.
     base: Map<String, Value>,
     given: Vec<(String, Given)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Given {
     /// `key=value`: to be typed by the schema.
     Text(String),

@@ -10,7 +10,7 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
-use cardan_proto::model::Raw;
+use cardan_proto::model::{Raw, Tool};
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Attribution;
 use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Progress, Vetting, Wanted};
@@ -66,6 +66,15 @@ const RUNNING: &str = "waiting for the task";
 impl Connection {
     /// Starts or dials the server and opens a session.
     pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
+        Self::open_for(target, options, None).await
+    }
+
+    /// The same for whoever calls this tool.
+    pub(crate) async fn open_for(
+        target: &Target,
+        options: &Options,
+        tool: Option<&str>,
+    ) -> Result<Self, Failure> {
         let interrupts = Interrupts::watch()?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
@@ -93,7 +102,7 @@ impl Connection {
         }
         let opening = async {
             tokio::select! {
-                opened = reach(door, &connector, &watch, &limits, options) => opened,
+                opened = reach(door, &connector, &watch, &limits, (options, tool)) => opened,
                 () = interrupts.first() => Err(interrupted()),
             }
         };
@@ -120,6 +129,11 @@ impl Connection {
     /// The client, for what needs no progress.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The tool that is to be called, where it is known without a question.
+    pub(crate) fn tool(&self) -> Option<&Tool> {
+        self.warm.as_ref().and_then(Warm::tool)
     }
 
     /// The person, for what a command needs to know.
@@ -456,14 +470,14 @@ async fn reach(
     connector: &Connector,
     watch: &Watch,
     limits: &Limits,
-    options: &Options,
+    (options, tool): (&Options, Option<&str>),
 ) -> Result<(Client, Option<Warm>), Failure> {
     if !matches!(door, Door::Named(_)) {
         Wish::of(options, None).cold("only configured servers are kept");
     }
     let client = match door {
         Door::Named(named) => {
-            if let Some((client, warm)) = Warm::open(&named, connector, limits, options).await? {
+            if let Some((client, warm)) = Warm::open(&named, connector, limits, options, tool).await? {
                 return Ok((client, Some(warm)));
             }
             named.reach(connector.clone(), watch.loudness(), limits, options).await

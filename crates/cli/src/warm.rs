@@ -9,6 +9,7 @@ use cardan_gateway::relay::Explain;
 use cardan_proto::era::{Era, Revision, Revisions};
 use cardan_proto::finding::Strictness;
 use cardan_proto::limits::Limits;
+use cardan_proto::model::Tool;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{Cause, Deadline, Delivery, Stage};
 use cardan_transport::socket::SocketLink;
@@ -68,6 +69,8 @@ pub(crate) struct Warm {
     known: Known,
     /// By what failures are known that the daemon tells.
     token: String,
+    /// The tool that is to be called, as the server has told of it.
+    tool: Option<Tool>,
     /// How long any one call may take.
     deadline: Option<(Deadline, Duration)>,
 }
@@ -79,6 +82,7 @@ impl Warm {
         connector: &Connector,
         limits: &Limits,
         options: &Options,
+        tool: Option<&str>,
     ) -> Result<Option<(Client, Self)>, Failure> {
         let wish = Wish::of(options, named.daemon());
         if wish == Wish::No {
@@ -89,7 +93,7 @@ impl Warm {
             return Ok(None);
         }
         let limits = named.bounded(limits, options);
-        match timeout(limits.open_timeout, Self::begin(named, connector, &limits)).await {
+        match timeout(limits.open_timeout, Self::begin(named, connector, &limits, tool)).await {
             Err(_) => Err(Failure::of_cause(Cause::OpenTimeout)),
             Ok(Ok(opened)) => Ok(Some(opened)),
             Ok(Err(why)) => {
@@ -106,15 +110,17 @@ impl Warm {
         named: &Named,
         connector: &Connector,
         limits: &Limits,
+        tool: Option<&str>,
     ) -> Result<(Client, Self), Option<String>> {
         let place = Place::of(named.search()).map_err(|failure| Some(failure.message().to_owned()))?;
         let known = named.known();
         // Whoever has little time has some left for the other way of knowing.
         let patience = PROMPT.min(limits.open_timeout * 3 / 4);
-        let asked = ask(&Want::Serve(known.clone()), &place, named.search(), patience).await;
+        let want = Want::Serve { known: known.clone(), tool: tool.map(str::to_owned) };
+        let asked = ask(&want, &place, named.search(), patience).await;
         let (stream, said) = asked.map_err(|error| Some(unreached(&error)))?;
-        let (revision, token) = match said {
-            Say::Ready { revision, token } => (revision, token),
+        let (revision, token, tool) = match said {
+            Say::Ready { revision, token, tool } => (revision, token, tool),
             Say::Cold { why } => return Err(why),
             _ => return Err(Some("it does not answer what was asked".to_owned())),
         };
@@ -123,7 +129,13 @@ impl Warm {
             [(Deadline::Idle, limits.call_idle_timeout), (Deadline::Total, limits.call_total_timeout)];
         let deadline =
             bounds.into_iter().filter(|(_, after)| !after.is_zero()).min_by_key(|(_, after)| *after);
-        Ok((client, Self { place, search: named.search().clone(), known, token, deadline }))
+        let tool = tool.and_then(|told| serde_json::from_str(&told).ok());
+        Ok((client, Self { place, search: named.search().clone(), known, token, tool, deadline }))
+    }
+
+    /// The tool that is to be called, if the daemon knows it.
+    pub(crate) fn tool(&self) -> Option<&Tool> {
+        self.tool.as_ref()
     }
 
     /// Asks the server itself whether it lives: the session ends at the daemon.

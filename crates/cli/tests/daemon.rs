@@ -5,10 +5,13 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use common::{CARDAN, Fifo, ODD, Ran, Scratch, finish, has_python, signal, signal_pid};
 use serde_json::Value;
@@ -225,6 +228,98 @@ fn a_server_runs_on_between_commands() {
     world.run(&["daemon", "stop"]).exits(0).tells(&["no daemon runs"]);
 }
 
+/// Stands before a daemon and notes every line that a command sends there.
+fn overheard(socket: &str) -> mpsc::Receiver<String> {
+    let real = format!("{socket}.real");
+    fs::rename(socket, &real).unwrap();
+    let door = UnixListener::bind(socket).unwrap();
+    let (note, noted) = mpsc::channel();
+    thread::spawn(move || {
+        for command in door.incoming() {
+            let command = command.unwrap();
+            let daemon = UnixStream::connect(&real).unwrap();
+            let (mut back, mut to) = (daemon.try_clone().unwrap(), command.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut back, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Write);
+            });
+            let (mut daemon, note) = (daemon, note.clone());
+            thread::spawn(move || {
+                for line in BufReader::new(command).lines().map_while(Result::ok) {
+                    let _ = note.send(line.clone());
+                    if daemon.write_all(format!("{line}\n").as_bytes()).is_err() {
+                        return;
+                    }
+                }
+                let _ = daemon.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    });
+    noted
+}
+
+/// CLI-31: a call through the daemon is three questions: for the server, for a session, for the result. What the tool is like
+/// comes with the first, whatever pages it is listed on.
+#[test]
+fn cli_31_a_warm_call_asks_three_times() {
+    let world = World::new("rounds", &(demo("modern", "modern") + &demo("legacy", "legacy")));
+    let call = |server: &str| {
+        let words = ["call", server, "visit", "url=https://example.com", "--accept-urls", "--daemon"];
+        world.run(&words).exits(0).stdout
+    };
+    for server in ["modern", "legacy"] {
+        call(server);
+        // Its lists are known when the daemon says so.
+        let ready = || {
+            world.daemons()[0]["servers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|row| row["name"] == server && row["catalog"] == "told")
+        };
+        while !ready() {
+            thread::yield_now();
+        }
+    }
+    let noted = overheard(world.daemons()[0]["socket"].as_str().unwrap());
+    let methods = |server: &str| {
+        call(server);
+        let said: Vec<Value> = noted.try_iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
+        let word = |said: &Value| said["want"].as_str().or(said["method"].as_str()).map(str::to_owned);
+        said.iter().filter_map(word).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        methods("modern"),
+        ["serve", "server/discover", "tools/call", "tools/call"],
+        "it asks, so it is called twice"
+    );
+    assert_eq!(methods("legacy"), ["serve", "initialize", "notifications/initialized", "tools/call"]);
+    // What does not fit is looked up: it may by now.
+    world.run(&["call", "modern", "add", "a=2", "--daemon"]).exits(1).tells(&["/arguments/b"]);
+    assert!(noted.try_iter().any(|line| line.contains("tools/list")));
+}
+
+/// CLI-31: one process is a server for all commands, of either era, from the first call on.
+#[test]
+fn cli_31_a_warm_server_is_one_process() {
+    for era in ["legacy", "modern"] {
+        let scratch = Scratch::new(&format!("warm-one-{era}"));
+        let pids = scratch.file("pids");
+        let world = World::new(&format!("one-{era}"), &marked(&pids).replace("modern", era));
+        for words in [
+            &["call", "demo", "count"][..],
+            &["call", "demo", "ask", "question=who?", "--answer", "answer=Ada"],
+            &["call", "demo", "note", "level=warning", "message=hi", "--log-level", "debug"],
+            &["list", "demo"],
+            &["read", "demo", "demo://clock"],
+            &["call", "demo", "count"],
+        ] {
+            world.run(&[words, &["--daemon"]].concat()).exits(0);
+            assert_eq!(fs::read_to_string(&pids).unwrap().lines().count(), 1, "{era}: {words:?}");
+        }
+    }
+}
+
 /// CLI-31: the variable and the user's configuration say what is usual, and the command line has the last word.
 #[test]
 fn the_daemon_can_be_usual() {
@@ -314,7 +409,7 @@ fn a_dead_daemon_is_replaced() {
     let dead = world.pid();
     signal_pid(dead, "KILL");
     while Path::new(&format!("/proc/{dead}/fd")).read_dir().is_ok_and(|mut fds| fds.next().is_some()) {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     world.run(&["daemon", "status"]).exits(4);
     world.run(&["call", "demo", "count", "--daemon"]).exits(0);
@@ -433,7 +528,7 @@ fn what_runs_may_finish() {
     told.read_line(&mut line).unwrap();
     assert!(line.starts_with("progress: 1 of 20"), "{line}");
     world.run(&["daemon", "stop"]).exits(0);
-    std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+    thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
     finish(child).exits(0);
     assert!(world.daemons().is_empty());
 }

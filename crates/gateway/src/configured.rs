@@ -124,6 +124,7 @@ pub fn spec(
         call_timeout: silence(settings),
         concurrency: settings.concurrency.filter(|max| *max > 0).map(|max| max as usize),
         isolation: isolation(settings),
+        loan: None,
         rules: rule_set(server),
         secrets,
         credentials,

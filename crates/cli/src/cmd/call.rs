@@ -5,7 +5,7 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::tool::{CallToolParams, CallToolResult, TaskSupport};
-use cardan_proto::model::{ListToolsResult, Raw, RawObject, Schema, Tool, task};
+use cardan_proto::model::{ListToolsResult, Raw, RawObject, Tool, task};
 use cardan_schema::Validator;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: CallArgs) -> Result<(), Failure> {
     let (tool, arguments) = Arguments::of_call(&tool, &words, args.as_deref())?;
     let check = if no_check { Check::No } else { Check::Yes };
     let results = Results::new(options.form(), &content)?;
-    let connection = Connection::open(&target, &options).await?;
+    let connection = Connection::open_for(&target, &options, Some(&tool)).await?;
     let outcome = call(&connection, &tool, arguments, check, &results).await;
     connection.finish(outcome).await
 }
@@ -112,26 +112,53 @@ async fn fit(
     if check == Check::No && !arguments.need_schema() {
         return Ok((arguments.unchecked(&Value::Null)?, None));
     }
+    // What does not fit may fit by now: then it is looked up.
+    if let Some(tool) = connection.tool()
+        && let Ok(object) = fitted(tool, arguments.clone(), check)
+    {
+        return Ok((object, Some(tool.clone())));
+    }
     let tool = find(connection, name).await?;
-    let schema = tool.input_schema.raw().value();
-    if check == Check::No {
-        return Ok((arguments.unchecked(&schema)?, Some(tool)));
-    }
-    let shape = Shape::of(&schema);
-    let mut object = arguments.typed_for(name, &shape)?;
-    if let Some(console) = connection.person().console() {
-        connection.unless_left(talk::arguments::of_tool(console, name, &shape, &mut object)).await?;
-    }
-    let object = Arguments::checked(name, &shape, object)?;
-    if !shape.is_plain() {
-        conforms(name, &tool.input_schema, &object)?;
-    }
+    let object = match connection.person().console() {
+        Some(console) if check == Check::Yes => {
+            let schema = tool.input_schema.raw().value();
+            let shape = Shape::of(&schema);
+            let mut object = arguments.typed_for(name, &shape)?;
+            connection.unless_left(talk::arguments::of_tool(console, name, &shape, &mut object)).await?;
+            checked(&tool, &shape, object)?
+        }
+        _ => fitted(&tool, arguments, check)?,
+    };
     Ok((object, Some(tool)))
 }
 
+/// The arguments as this tool wants them, where nobody need be asked.
+fn fitted(tool: &Tool, arguments: Arguments, check: Check) -> Result<Map<String, Value>, Failure> {
+    let schema = tool.input_schema.raw().value();
+    if check == Check::No {
+        return arguments.unchecked(&schema);
+    }
+    let shape = Shape::of(&schema);
+    let object = arguments.typed_for(&tool.name, &shape)?;
+    checked(tool, &shape, object)
+}
+
+fn checked(
+    tool: &Tool,
+    shape: &Shape<'_>,
+    object: Map<String, Value>,
+) -> Result<Map<String, Value>, Failure> {
+    let object = Arguments::checked(&tool.name, shape, object)?;
+    if !shape.is_plain() {
+        conforms(tool, &object)?;
+    }
+    Ok(object)
+}
+
 /// All that a schema can say, beyond what is told in plainer words before.
-fn conforms(name: &str, schema: &Schema, object: &Map<String, Value>) -> Result<(), Failure> {
-    let validator = match Validator::compile(schema) {
+fn conforms(tool: &Tool, object: &Map<String, Value>) -> Result<(), Failure> {
+    let name = &tool.name;
+    let validator = match Validator::compile(&tool.input_schema) {
         Ok(validator) => validator,
         // The server has the last word.
         Err(error) => {

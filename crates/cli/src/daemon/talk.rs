@@ -13,8 +13,12 @@ use tokio::net::UnixStream;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "want", rename_all = "snake_case")]
 pub(crate) enum Want {
-    /// To speak with a server.
-    Serve(Known),
+    /// To speak with a server, and to know this tool at once, if it is known there.
+    Serve {
+        #[serde(flatten)]
+        known: Known,
+        tool: Option<String>,
+    },
     /// The same, if it runs already.
     Peek(Known),
     /// To know whether a server lives.
@@ -44,6 +48,8 @@ pub(crate) enum Say {
         revision: String,
         /// By what failures are known that the daemon tells; servers cannot know it.
         token: String,
+        /// The tool that was named, as the server tells of it; none: it is to be looked up.
+        tool: Option<String>,
     },
     /// It lives.
     Alive,
@@ -137,7 +143,8 @@ mod tests {
     #[tokio::test]
     async fn lines_are_heard_whole() {
         let (one, two) = UnixStream::pair().unwrap();
-        let want = Want::Serve(Known { server: "a\nb".into(), identity: "x".repeat(10_000) });
+        let known = Known { server: "a\nb".into(), identity: "x".repeat(10_000) };
+        let want = Want::Serve { known, tool: Some("t".into()) };
         let (said, heard) = tokio::join!(say(&one, &want), hear::<Want>(&two));
         said.unwrap();
         assert_eq!(heard.unwrap(), want);

@@ -7,8 +7,9 @@ use std::time::Duration;
 use cardan_client::{Connector, Way};
 use cardan_proto::secret::Redactor;
 use cardan_proto::upkeep::policy::Policy;
+use serde_json::Value;
 
-use crate::relay::Isolation;
+use crate::relay::{Isolation, Loan};
 use crate::rules::RuleSet;
 
 /// A server to run.
@@ -36,6 +37,8 @@ pub struct Spec {
     pub concurrency: Option<usize>,
     /// Who shares sessions with it.
     pub isolation: Isolation,
+    /// What may be asked on its connection of those who use it; none: nothing.
+    pub loan: Option<Loan>,
     /// What of it is shown.
     pub rules: RuleSet,
     /// What is not to be shown of whatever it or its connection says.
@@ -75,6 +78,16 @@ impl Spec {
         Self::bare(name.into(), problem.to_string(), Err(problem))
     }
 
+    /// The same, with a connection on which those who use it may be asked what `capabilities` say.
+    #[must_use]
+    pub fn lent(mut self, capabilities: &Value) -> Self {
+        if let Ok(making) = &mut self.making {
+            let (connector, loan) = Loan::of(making.connector.clone(), capabilities);
+            (making.connector, self.loan) = (connector, Some(loan));
+        }
+        self
+    }
+
     fn bare(name: String, identity: String, making: Result<Making, Arc<str>>) -> Self {
         Self {
             name,
@@ -88,6 +101,7 @@ impl Spec {
             call_timeout: None,
             concurrency: None,
             isolation: Isolation::default(),
+            loan: None,
             rules: RuleSet::default(),
             secrets: Redactor::default(),
             credentials: Credentials::default(),

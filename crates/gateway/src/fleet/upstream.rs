@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cardan_client::Managed;
 use cardan_proto::era::Revision;
+use cardan_proto::model::Raw;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::Cause;
 use cardan_proto::upkeep::condition::{Condition, Transition};
@@ -24,7 +25,7 @@ use super::{Common, lock};
 use crate::cache::Told;
 use crate::catalog::{Catalog, Kind};
 use crate::merge::Claim;
-use crate::relay::{Behind, Isolation};
+use crate::relay::{Behind, Isolation, Loan};
 use crate::rules::RuleSet;
 
 /// One server of the fleet.
@@ -184,6 +185,15 @@ impl Upstream {
     #[must_use]
     pub fn catalog(&self) -> Option<Arc<Catalog>> {
         self.lock().catalog.clone()
+    }
+
+    /// A tool, prompt, resource or template, if the server itself has told of it since it was started.
+    #[must_use]
+    pub fn told(&self, kind: Kind, key: &str) -> Option<Raw> {
+        let inner = self.lock();
+        let catalog = inner.catalog.as_ref().filter(|_| !inner.cached.contains(&kind))?;
+        let mut entries = catalog.list(kind).entries.iter();
+        entries.find(|entry| entry.key() == key).map(|entry| entry.raw().clone())
     }
 
     /// What it offers. Where that is not known yet, no server behind this one can be sure of its names.
@@ -443,6 +453,11 @@ impl Upstream {
     /// How long it may be silent about a call; none: as long as the caller waits.
     pub(crate) fn call_timeout(&self) -> Option<Duration> {
         self.spec.call_timeout
+    }
+
+    /// What may be asked on its connection of those who use it.
+    pub(crate) fn loan(&self) -> Option<&Loan> {
+        self.spec.loan.as_ref()
     }
 
     pub(crate) fn isolation(&self) -> Isolation {

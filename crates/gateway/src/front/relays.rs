@@ -99,7 +99,8 @@ impl Relays {
         let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
         let made = || Ledger::new(&self.options.limits);
         let ledger = Arc::clone(lock(&self.ledgers).entry(upstream.name().into()).or_insert_with(made));
-        let relay = Relay::beside(&visit.managed, self.lend, &settled, making, (options, ledger));
+        let relay =
+            Relay::beside(&visit.managed, (self.lend, upstream.loan()), &settled, making, (options, ledger));
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);

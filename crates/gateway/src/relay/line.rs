@@ -4,7 +4,7 @@ use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Answerers, CallError, Managed};
+use cardan_client::{Answerers, CallError, Connector, Managed};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -41,28 +41,12 @@ pub(super) struct Line {
 impl Line {
     /// Begins to connect, as a client with these capabilities.
     pub(super) fn open(making: &Making, capabilities: Value, hears: Weak<dyn Hears>) -> Self {
-        let asked = Weak::clone(&hears);
-        let answerers = Answerers::relayed(capabilities, move |ask| match asked.upgrade() {
-            Some(hears) => hears.ask(ask),
-            None => nobody(),
-        });
-        let connector = making.connector.clone().answer(answerers).observe(move |event| {
-            let Some(hears) = hears.upgrade() else { return };
-            match event {
-                Event::Logged { params } => {
-                    if let Some(level) = level_of(params) {
-                        hears.log(level, params.clone());
-                    }
-                }
-                Event::Noted(note) => hears.note(note),
-                _ => {}
-            }
-        });
+        let connector = heard(making.connector.clone(), capabilities, hears);
         let managed = Managed::start(connector, making.way.clone(), making.policy);
         Self { managed, level: Mutex::default() }
     }
 
-    /// A connection that someone else keeps, and that nobody here hears.
+    /// A connection that someone else keeps.
     pub(super) fn lent(managed: Managed) -> Self {
         Self { managed, level: Mutex::default() }
     }
@@ -104,6 +88,27 @@ impl Line {
             self.managed.set_level(level);
         }
     }
+}
+
+/// A connector by whose links `hears` is asked and told things, as a client with these capabilities.
+pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn Hears>) -> Connector {
+    let asked = Weak::clone(&hears);
+    let answerers = Answerers::relayed(capabilities, move |ask| match asked.upgrade() {
+        Some(hears) => hears.ask(ask),
+        None => nobody(),
+    });
+    connector.answer(answerers).observe(move |event| {
+        let Some(hears) = hears.upgrade() else { return };
+        match event {
+            Event::Logged { params } => {
+                if let Some(level) = level_of(params) {
+                    hears.log(level, params.clone());
+                }
+            }
+            Event::Noted(note) => hears.note(note),
+            _ => {}
+        }
+    })
 }
 
 /// The answer to an ask that concerns nobody.

@@ -21,6 +21,7 @@ mod explain;
 mod greeting;
 mod guest;
 mod line;
+mod loan;
 mod mirrored;
 mod modern;
 mod names;
@@ -62,6 +63,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::explain::Explain;
 pub(crate) use self::greeting::config;
+pub use self::loan::Loan;
 use self::mirrored::Mirrored;
 pub(crate) use self::modern::Ear;
 pub(crate) use self::names::Names;
@@ -164,7 +166,7 @@ pub enum Lend {
     /// To calls that need nothing of their own.
     #[default]
     Always,
-    /// The same, but not where the upstream is legacy: it was told of abilities there that a caller may not have.
+    /// The same, but where the upstream is legacy only to those who can be asked what it was told of there.
     Modern,
 }
 
@@ -276,15 +278,15 @@ impl Relay {
     /// first line. Who made which task there is known from before.
     pub(crate) fn beside(
         met: &Managed,
-        lend: Lend,
+        (lend, loan): (Lend, Option<&Loan>),
         settled: &Settled,
         making: Making,
         (options, ledger): (Options, Arc<Ledger>),
     ) -> Self {
         let farewells = Arc::new(Farewells::default());
         let lent = match (lend, settled.revision.era()) {
-            (Lend::Always, _) | (Lend::Modern, Era::Modern) => Some(met.clone()),
-            (Lend::Modern, Era::Legacy) => None,
+            (Lend::Always, _) | (Lend::Modern, Era::Modern) => Some((met.clone(), None)),
+            (Lend::Modern, Era::Legacy) => loan.map(|loan| (met.clone(), Some(loan.clone()))),
         };
         let pool = Pool::start(making.clone(), lent, &options, Arc::clone(&farewells));
         Self::of(making, Some(met.clone()), pool, farewells, settled, (options, ledger))

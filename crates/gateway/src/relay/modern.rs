@@ -164,13 +164,17 @@ pub(super) async fn listen(
         // What has ended does not change, but a listen ends with its client.
         return std::future::pending().await;
     }
-    let mut lease = pool.take(askable, Need::Any).await?;
-    // A listen has no words of its own: it leaves none behind, and is in nobody's way.
-    lease.landed();
-    let own = Arc::clone(&lease.shared);
-    // Before it is given back, so that it stays for who listens there.
+    // First of all, so that what it stands on stays.
     let mut followed = pool.follow(askable);
-    drop(lease);
+    // A listen has no words of its own: it leaves none behind, and is in nobody's way.
+    let own = match pool.loaned(askable) {
+        Some(shared) => shared,
+        None => {
+            let mut lease = pool.take(askable, Need::Any).await?;
+            lease.landed();
+            Arc::clone(&lease.shared)
+        }
+    };
     loop {
         let (mut standing, mut failed, mut waiting) = (None, None, Vec::new());
         for shared in followed.news() {

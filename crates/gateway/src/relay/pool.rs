@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::askable::Askable;
 use super::line::{Hears, Line};
+use super::loan::Loan;
 use super::tasks::Tended;
 use super::voice::{Holder, Voice};
 use super::{Behind, Farewells, Isolation, Options};
@@ -128,6 +129,8 @@ enum Origin {
     Own,
     /// Kept by someone else: what comes by it is overheard.
     Lent,
+    /// The same, but its voice hears what comes by it.
+    Loaned,
 }
 
 /// How long a call by a new line waits for listens to stand there.
@@ -140,16 +143,19 @@ const KEPT: Duration = Duration::from_secs(60);
 impl Pool {
     pub(super) fn start(
         making: Making,
-        lent: Option<Managed>,
+        lent: Option<(Managed, Option<Loan>)>,
         options: &Options,
         farewells: Arc<Farewells>,
     ) -> Arc<Self> {
-        let lent = lent.map(|managed| {
-            let (line, voice) = (Line::lent(managed), Arc::default());
-            let behind = watch::Sender::default();
-            let shared = Arc::new(Shared { line, voice, origin: Origin::Lent, behind });
+        let lent = lent.map(|(managed, loan)| {
+            let (line, behind) = (Line::lent(managed), watch::Sender::default());
+            let (askable, voice, origin) = match loan {
+                Some(Loan { askable, voice }) => (askable, voice, Origin::Loaned),
+                None => (Askable::NOTHING, Arc::default(), Origin::Lent),
+            };
+            let shared = Arc::new(Shared { line, voice, origin, behind });
             let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No };
-            (Place::Kept(Askable::NOTHING), vec![entry])
+            (Place::Kept(askable), vec![entry])
         });
         let pool = Arc::new(Self {
             making,
@@ -196,6 +202,13 @@ impl Pool {
             // Not ready within no time: that tells why.
             () = failed => managed.ready(Duration::ZERO).await,
         }
+    }
+
+    /// The line that someone else keeps for whom `askable` may be asked, whoever has it: none is opened beside it.
+    pub(super) fn loaned(&self, askable: Askable) -> Option<Arc<Shared>> {
+        let shelves = lock(&self.shelves);
+        let first = shelves.get(&Place::Kept(askable))?.first()?;
+        (first.shared.origin == Origin::Loaned).then(|| Arc::clone(&first.shared))
     }
 
     /// The right to call by a line on which `askable` may be asked.
@@ -325,14 +338,15 @@ impl Pool {
         due
     }
 
-    /// How many lines of a shelf stay whether they are used or not: the first one where everybody needs it, where sessions are
-    /// said to be shared, where someone listens, and where tasks may be that end with it.
+    /// How many lines of a shelf stay whether they are used or not: the first one where everybody needs it, where someone else
+    /// keeps it, where sessions are said to be shared, where someone listens, and where tasks may be that end with it.
     fn stays(&self, key: Place, shelf: &[Entry]) -> usize {
         let Place::Kept(askable) = key else { return 0 };
         let shared = matches!(self.isolation, Isolation::Shared | Isolation::Principal);
         let followed = || lock(&self.listens).iter().any(|(_, of)| *of == key);
         let tasks = || shelf.first().is_some_and(|entry| entry.shared.line.has_tasks());
-        usize::from(shared || askable == Askable::NOTHING || followed() || tasks())
+        let lent = || shelf.first().is_some_and(|entry| entry.shared.origin != Origin::Own);
+        usize::from(shared || askable == Askable::NOTHING || lent() || followed() || tasks())
     }
 
     /// Under the lock, so that whoever counts lines counts it here or there.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cardan_config::Search;
 use cardan_gateway::cache::CatalogCache;
+use cardan_gateway::catalog::Kind;
 use cardan_gateway::fleet::{Fleet, Options, Spec, Upstream};
 use cardan_gateway::keys::token;
 use cardan_gateway::relay::{self, Explain, Isolation};
@@ -109,7 +110,7 @@ struct Keeping {
 impl Daemon {
     fn start(args: &DaemonArgs, search: Search) -> Result<(Arc<Self>, Keeping), Failure> {
         let folder = search.cwd.display().to_string();
-        let recipe = Recipe::new(search).declaring();
+        let recipe = Recipe::new(search);
         let follow = Follow::read(recipe.search.clone());
         let cache = CatalogCache::of_user(variable);
         let options = Options { cache: cache.clone(), ..Options::default() };
@@ -208,15 +209,8 @@ impl Daemon {
         nod(&stream).await?;
         match want {
             Want::Peek(known) if !self.runs(&known) => say(&stream, &Say::Cold { why: None }).await,
-            Want::Serve(known) | Want::Peek(known) => match self.open(&known).await {
-                Ok(open) => {
-                    let revision = open.revision().date().to_owned();
-                    say(&stream, &Say::Ready { revision, token: self.token.clone() }).await?;
-                    open.serve(SocketLink::unix(stream, &Limits::DEFAULT)).await;
-                    Ok(())
-                }
-                Err(why) => say(&stream, &Say::Cold { why }).await,
-            },
+            Want::Serve { known, tool } => self.serve(stream, &known, tool.as_deref()).await,
+            Want::Peek(known) => self.serve(stream, &known, None).await,
             Want::Ping(known) => match self.open(&known).await {
                 Ok(open) => match open.ping().await {
                     Ok(()) => say(&stream, &Say::Alive).await,
@@ -241,6 +235,20 @@ impl Daemon {
                 Ok(())
             }
         }
+    }
+
+    /// Serves one who speaks with a server.
+    async fn serve(&self, stream: UnixStream, known: &Known, tool: Option<&str>) -> io::Result<()> {
+        let open = match self.open(known).await {
+            Ok(open) => open,
+            Err(why) => return say(&stream, &Say::Cold { why }).await,
+        };
+        let revision = open.revision().date().to_owned();
+        let tool = tool.and_then(|tool| self.upstream(known)?.told(Kind::Tools, tool));
+        let tool = tool.map(|tool| tool.as_str().to_owned()).filter(|tool| tool.len() <= TOOL_BYTES);
+        say(&stream, &Say::Ready { revision, token: self.token.clone(), tool }).await?;
+        open.serve(SocketLink::unix(stream, &Limits::DEFAULT)).await;
+        Ok(())
     }
 
     /// Reaches a server, if it is the one that is meant. An error says why not, where the other way will not tell.
@@ -313,19 +321,25 @@ impl Daemon {
     }
 }
 
+/// A tool that says more of itself is looked up by those who call it.
+const TOOL_BYTES: usize = 256 << 10;
+
 /// A lack of descriptors passes.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Servers for one command after another: started by the first that wants one, shared by those that come, and timed by each
 /// command for itself.
-fn kept(mut specs: Vec<Spec>) -> Vec<Spec> {
-    for spec in &mut specs {
-        (spec.lazy, spec.call_timeout) = (true, None);
-        if spec.isolation != Isolation::Call {
-            spec.isolation = Isolation::Shared;
-        }
-    }
-    specs
+fn kept(specs: Vec<Spec>) -> Vec<Spec> {
+    // What every command can be asked: one process is enough for those that can be asked no more.
+    let asked = json!({ "elicitation": { "form": {}, "url": {} } });
+    let kept = specs.into_iter().map(|spec| {
+        let isolation = match spec.isolation {
+            Isolation::Call => Isolation::Call,
+            _ => Isolation::Shared,
+        };
+        Spec { lazy: true, call_timeout: None, isolation, ..spec }.lent(&asked)
+    });
+    kept.collect()
 }
 
 /// Counted as someone who is here.
