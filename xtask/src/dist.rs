@@ -58,3 +58,42 @@ fn fill(root: &Path, program: &Path, folder: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// Everything is where packagers and shells look for it, whatever the program prints.
+    #[test]
+    fn a_package_has_all_its_parts_in_their_places() {
+        let root = walk::root();
+        let scratch = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&scratch);
+        fs::create_dir_all(&scratch).unwrap();
+        let program = scratch.join("program");
+        let script = "#!/bin/sh\ncase $1 in\nmanual) mkdir -p \"$2\" && echo page > \"$2/cardan.1\" ;;\n\
+                      completions) echo \"for $2\" ;;\n*) exit 1 ;;\nesac\n";
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let folder = scratch.join("package");
+        fill(&root, &program, &folder).unwrap();
+        let text =
+            |path: &str| fs::read_to_string(folder.join(path)).unwrap_or_else(|why| panic!("{path}: {why}"));
+        for file in BESIDE {
+            assert_eq!(text(file), fs::read_to_string(root.join(file)).unwrap(), "{file}");
+        }
+        assert_eq!(text("cardan"), script);
+        assert_eq!(fs::metadata(folder.join("cardan")).unwrap().permissions().mode() & 0o111, 0o111);
+        assert_eq!(text("man/man1/cardan.1"), "page\n");
+        for (shell, path) in [("bash", "bash/cardan"), ("zsh", "zsh/_cardan"), ("fish", "fish/cardan.fish")] {
+            assert_eq!(text(&format!("completions/{path}")), format!("for {shell}\n"));
+        }
+        assert!(
+            fill(&root, &scratch.join("absent"), &scratch.join("none")).is_err(),
+            "no program, no package"
+        );
+        fs::remove_dir_all(&scratch).unwrap();
+    }
+}

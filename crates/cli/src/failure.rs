@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use cardan_client::{CallError, Class, ConnectError, Step};
-use cardan_proto::finding::Finding;
+use cardan_proto::finding::{Finding, Rule};
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Cause, Delivery, Hurdle, Refusal};
 use cardan_proto::socket::Again;
@@ -378,6 +379,11 @@ impl From<CallError> for Failure {
                 Self::new(Exit::NotFound, message).next("see what the server can do with `cardan info`")
             }
             CallError::Refused(_) => Self::new(Exit::Unreachable, message).next(next),
+            CallError::Violated(violation) if violation.rule == Rule::Oversize => {
+                let most = Limits::DEFAULT.frame_bytes >> 20;
+                Self::new(Exit::Violation, message)
+                    .next(format!("ask the server for less: a message has at most {most} MiB here"))
+            }
             _ => Self::new(Exit::Violation, message).next(next),
         };
         // What lost its link may have reached the server or not, which is told by itself.

@@ -63,7 +63,7 @@ fn the_first_lines_of_a_newcomer_work() {
     let scratch = Scratch::new("newcomer");
     std::fs::write(scratch.file("found.txt"), "").unwrap();
     let text = readme();
-    let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("cargo run -rq -- ")).collect();
+    let typed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("cargo run -r -- ")).collect();
     assert_eq!(typed.len(), 4, "two lines for each server");
     for (line, shown) in typed.into_iter().zip(["get-sum", "5", "list_directory", "found.txt"]) {
         let (words, server) = line.split_once("npx -y @modelcontextprotocol/").unwrap();

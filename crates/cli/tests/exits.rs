@@ -194,6 +194,8 @@ fn a_protocol_violation_is_11() {
         "finding: frame",
         "next: ",
     ]);
+    let huge = odd("huge", &log, &[]).exits(11).tells(&["oversize", "next: ask the server for less"]);
+    assert!(!huge.stderr.contains("limits.frame_bytes),"), "no option of that name is there: {huge:?}");
     odd("shape", &log, &[]).exits(11).tells(&["shape of its method", "delivery: the server had it"]);
 }
 

@@ -362,6 +362,10 @@ fn collisions_are_told() {
     let told = "18 tools of beta are in the way of those of alpha";
     assert_eq!(ran.json()["servers"].as_array().map(Vec::len), Some(2));
     ran.tells(&[told, "let names be prefixed", "its server served alone has it"]);
+    // Without a gateway there is nothing to be in the way of.
+    let alone = World::new("no-gateway", &[demo("alpha", "modern"), demo("beta", "modern")].concat());
+    let ran = alone.run(&["servers", "--config", &alone.config(), "--wait", "60"]).exits(0);
+    assert_eq!(ran.stderr, "");
     let gateway = world.serve();
     assert_eq!(gateway.tools("modern").len(), 18);
     works(&world, &[&gateway.url("/mcp")], "", "modern");

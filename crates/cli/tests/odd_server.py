@@ -72,6 +72,8 @@ def call(number):
     elif manner == "complains":
         complain()
         send({"id": number, "error": {"code": -32050, "message": "no"}})
+    elif manner == "huge":
+        send({"id": number, "result": {"content": [{"type": "text", "text": "x" * (17 << 20)}]}})
     elif manner == "extra":
         result = {"content": [{"type": "hologram", "size": 1.50}], "future": [1, 2]}
         send({"id": number, "result": result})

@@ -9,6 +9,7 @@ pub(super) mod row;
 
 use bytes::Bytes;
 use cardan_client::{Answerers, Client, Connector};
+use cardan_config::gateway::Gateway;
 use cardan_config::{Config, Search};
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::configured::{here, naming, specs};
@@ -56,7 +57,10 @@ pub(crate) async fn run(args: ServersArgs) -> Result<(), Failure> {
         let fleet = Fleet::start(recipe.usable(&config, Log::USUAL)?, options);
         let outcome = match wait(&fleet, args.patience(), &interrupts).await {
             Waited::Enough => {
-                collisions(&fleet, &naming(&config));
+                // Who says nothing of a gateway does not want to know what one would show.
+                if config.gateway != Gateway::default() {
+                    collisions(&fleet, &naming(&config));
+                }
                 show(&fleet, args.form())
             }
             Waited::Interrupted => Err(Failure::new(Exit::Interrupted, "interrupted by the user")),
