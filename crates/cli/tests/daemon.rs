@@ -285,7 +285,8 @@ fn cli_31_a_warm_call_asks_three_times() {
     let methods = |server: &str| {
         call(server);
         let said: Vec<Value> = noted.try_iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
-        let word = |said: &Value| said["want"].as_str().or(said["method"].as_str()).map(str::to_owned);
+        let word =
+            |said: &Value| said["want"].as_str().or_else(|| said["method"].as_str()).map(str::to_owned);
         said.iter().filter_map(word).collect::<Vec<_>>()
     };
     assert_eq!(
