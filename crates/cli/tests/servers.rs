@@ -4,13 +4,14 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::pty::{CTRL_C, Pty};
 use common::{CARDAN, Fifo, Ran, Scratch, Serving, finish, has_python, peer, signal};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A project inside a home.
 struct World {
@@ -144,6 +145,46 @@ fn s0_78_s0_80_sick_processes_hide_no_others() {
         "{}",
         cause("dead")
     );
+}
+
+/// S0-80: the tools of ten servers are listed to a client on stdio from what was kept, though none of their processes ever says
+/// a word: whoever asks does not wait for what is started. How long it takes in milliseconds is measured by
+/// `cargo xtask bench fleet`; here it is a hundred times that, since machines are busy.
+#[test]
+fn s0_80_a_client_on_stdio_waits_for_no_process() {
+    let world = World::new("warm");
+    let slow = world.scratch.file("slow");
+    let script = format!("if [ -e {slow} ]; then exec sleep 1000; fi; exec {CARDAN} demo");
+    let names: Vec<String> = (0..10).map(|n| format!("s{n}")).collect();
+    world.put(&names.iter().map(|name| shell(name, &script)).collect::<String>());
+    let well = world.servers(&PATIENT, 0);
+    assert_eq!(well.len(), 10);
+    fs::write(slow, "").unwrap();
+    let begun = Instant::now();
+    let mut serving = world.command(CARDAN);
+    let mut child = serving.args(["serve", "--stdio", "--all"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut stdin = child.stdin.take().unwrap();
+    let mut ask = |id: u32, method: &str, params: Value| {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(stdin, "{call}").unwrap();
+        let of = |line: &String| serde_json::from_str::<Value>(line).unwrap()["id"] == id;
+        let line = lines.find(of).expect("an answer");
+        serde_json::from_str::<Value>(&line).unwrap()["result"].take()
+    };
+    let client = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "tests", "version": "0" } });
+    assert!(ask(1, "initialize", client)["capabilities"]["tools"].is_object());
+    let tools = ask(2, "tools/list", json!({}));
+    let took = begun.elapsed();
+    let has = |name: &String| {
+        let echo = format!("{name}__echo");
+        tools["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == echo.as_str())
+    };
+    assert!(names.iter().all(has), "{tools}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    drop(stdin);
+    finish(child).exits(0);
 }
 
 /// A run of `cardan servers --watch --json`.

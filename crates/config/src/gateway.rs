@@ -25,6 +25,8 @@ pub struct Gateway {
     pub audit: Option<PathBuf>,
     /// How long what runs may go on when the gateway is asked to stop.
     pub grace: Option<Duration>,
+    /// How long the first lists wait for servers of which nothing is known yet.
+    pub window: Option<Duration>,
     /// How much each principal may ask for.
     pub allowance: Allowance,
 }
@@ -51,8 +53,8 @@ pub enum Naming {
     Priority,
 }
 
-const KEYS: [&str; 9] =
-    ["naming", "separator", "pin", "keys", "audit", "grace", "rate", "burst", "concurrency"];
+const KEYS: [&str; 10] =
+    ["naming", "separator", "pin", "keys", "audit", "grace", "window", "rate", "burst", "concurrency"];
 const PINS: [(&str, Pin); 3] = [("warn", Pin::Warn), ("block", Pin::Block), ("off", Pin::Off)];
 const NAMINGS: [(&str, Naming); 3] =
     [("prefix", Naming::Prefix), ("never", Naming::Never), ("priority", Naming::Priority)];
@@ -68,6 +70,7 @@ impl Gateway {
             keys: self.keys.or_else(|| other.keys.clone()),
             audit: self.audit.or_else(|| other.audit.clone()),
             grace: self.grace.or(other.grace),
+            window: self.window.or(other.window),
             allowance: self.allowance.or(other.allowance),
         }
     }
@@ -114,6 +117,10 @@ impl Gateway {
                     Ok(grace) => gateway.grace = Some(grace),
                     Err(problem) => problems.push(problem),
                 },
+                ("window", _) => match time(scene, &entry.key, &entry.node, Unit::Any) {
+                    Ok(window) => gateway.window = Some(window),
+                    Err(problem) => problems.push(problem),
+                },
                 (key, _) if allowance::KEYS.contains(&key) => {
                     problems.extend(gateway.allowance.read(scene, entry).err());
                 }
@@ -145,8 +152,9 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_and_slips_are_found() {
-        let said =
-            file("[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\ngrace = \"2m\"\n");
+        let said = file(
+            "[gateway]\nnaming = \"priority\"\nseparator = \".\"\npin = \"off\"\ngrace = \"2m\"\nwindow = \"1s\"\n",
+        );
         assert_eq!(said.problems, []);
         let wanted = Gateway {
             naming: Some(Naming::Priority),
@@ -155,6 +163,7 @@ mod tests {
             keys: None,
             audit: None,
             grace: Some(Duration::from_secs(120)),
+            window: Some(Duration::from_secs(1)),
             allowance: Allowance::default(),
         };
         assert_eq!(said.gateway, wanted);
@@ -168,6 +177,7 @@ mod tests {
             ("[gateway]\npin = \"on\"\n", "`pin`: this is none of warn, block or off"),
             ("[gateway]\naudit = 1\n", "`audit`: the path of a file is expected"),
             ("[gateway]\ngrace = \"soon\"\n", "`grace`: this is not a time"),
+            ("[gateway]\nwindow = \"soon\"\n", "`window`: this is not a time"),
             ("gateway = 1\n", "not a table"),
         ] {
             let problems = file(text).problems;
@@ -185,6 +195,7 @@ mod tests {
             keys: Some(Vec::new()),
             audit: Some("audit.jsonl".into()),
             grace: Some(Duration::ZERO),
+            window: Some(Duration::ZERO),
             allowance: Allowance { concurrency: Some(3), ..Allowance::default() },
         };
         let both = Gateway { naming: Some(Naming::Never), ..far.clone() };

@@ -238,6 +238,7 @@ impl Config {
             self.ignored.extend(withhold(&mut file));
         }
         self.problems.extend(file.problems.iter().cloned());
+        self.ignored.extend(file.ignored.iter().cloned());
         self.defaults = self.defaults.or(file.defaults);
         self.gateway = std::mem::take(&mut self.gateway).or(&file.gateway);
         self.telemetry = std::mem::take(&mut self.telemetry).or(&file.telemetry);

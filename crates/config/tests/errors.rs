@@ -72,6 +72,19 @@ fn servers_that_cannot_be_reached_say_why() {
     told(".mcp.json", "[]", &[".mcp.json:1:1: the file holds a list, not a table of servers"]);
 }
 
+/// What mcporter imports from other tools is not dropped without a word.
+#[test]
+fn what_is_not_done_is_told() {
+    let text = r#"{"imports": ["cursor"], "mcpServers": {"a": {"command": "x"}}}"#;
+    let file = File::parse(Path::new("mcporter.json"), text, None).unwrap();
+    assert_eq!((file.tool, &file.problems[..]), (Tool::Mcporter, &[][..]));
+    let told: Vec<String> = file.ignored.iter().map(ToString::to_string).collect();
+    let wanted = "mcporter.json:1:13: `imports`: what it imports is not read along; name the tools in `imports` of cardan.toml";
+    assert_eq!(told, [wanted]);
+    let none = File::parse(Path::new("mcporter.json"), r#"{"imports": [], "mcpServers": {}}"#, None).unwrap();
+    assert_eq!(none.ignored, []);
+}
+
 #[test]
 fn values_of_the_wrong_kind_say_which_is_wanted() {
     told(

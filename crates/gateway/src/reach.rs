@@ -91,6 +91,10 @@ fn over_http(
     limits: Limits,
     secrets: &Redactor,
 ) -> Result<Arc<dyn Way>, ReachError> {
+    let scheme = endpoint.url.expose().split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    if matches!(scheme.as_deref(), Some("unix" | "pipe")) {
+        return Err(ReachError::HttpSocket);
+    }
     let http = Http::new(endpoint.url.expose())?.kind(kind).limits(&limits).trust(trust(endpoint)?);
     let http = endpoint.headers.iter().try_fold(http, with_header)?;
     let (helper, secrets) = (endpoint.helper.clone(), secrets.clone());
@@ -169,6 +173,8 @@ pub enum ReachError {
     Helper(String),
     /// A named pipe, which this machine does not have.
     Pipe(String),
+    /// HTTP over a socket of this machine.
+    HttpSocket,
 }
 
 impl ReachError {
@@ -177,7 +183,7 @@ impl ReachError {
         match self {
             Self::Http(HttpError::Header { .. }) | Self::Header(_) => "headers",
             Self::Http(HttpError::Tls(_)) | Self::Tls(_) => "ca",
-            Self::Http(_) | Self::Socket(_) | Self::Pipe(_) => "url",
+            Self::Http(_) | Self::Socket(_) | Self::Pipe(_) | Self::HttpSocket => "url",
             Self::Helper(_) => "headers_helper",
         }
     }
@@ -191,6 +197,10 @@ impl fmt::Display for ReachError {
             Self::Tls(error) => error.fmt(f),
             Self::Header(name) => write!(f, "header {name:?} cannot be sent: it or its value is no header"),
             Self::Helper(why) => write!(f, "the headers helper brought nothing: {why}"),
+            Self::HttpSocket => f.write_str(
+                "HTTP over a Unix socket or a named pipe, as VS Code has it, is not spoken here; have the server listen on a \
+                 port, or let it speak lines and say `type = \"unix\"`",
+            ),
             Self::Pipe(path) => {
                 write!(f, "{path} is a named pipe of Windows, which is not spoken here; use a Unix socket")
             }
@@ -213,9 +223,12 @@ impl NoLink for ReachError {
     fn hurdle(&self) -> Hurdle {
         match self {
             Self::Socket(error) => error.hurdle(),
-            Self::Http(_) | Self::Tls(_) | Self::Header(_) | Self::Helper(_) | Self::Pipe(_) => {
-                Hurdle::Config
-            }
+            Self::Http(_)
+            | Self::Tls(_)
+            | Self::Header(_)
+            | Self::Helper(_)
+            | Self::Pipe(_)
+            | Self::HttpSocket => Hurdle::Config,
         }
     }
 }

@@ -121,6 +121,10 @@ fn what_is_of_no_use_is_told_with_its_place() {
             "cardan.toml:3:1: server `a`: `ca`: ",
         ),
         ("[servers.a]\ntype = 'pipe'\nurl = 'pipe://x'", "cardan.toml:3:1: server `a`: `url`: "),
+        (
+            "[servers.a]\ntype = 'http'\nurl = 'unix:///run/x.sock'",
+            "cardan.toml:3:1: server `a`: `url`: HTTP over a Unix socket",
+        ),
     ];
     for (text, place) in rows {
         let specs = specs_of(text, None);

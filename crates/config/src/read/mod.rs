@@ -39,6 +39,8 @@ pub struct File {
     pub servers: Vec<Server>,
     /// What is wrong in it.
     pub problems: Vec<Problem>,
+    /// What it says and is not done: told, and no hindrance.
+    pub ignored: Vec<Problem>,
     /// What its `${input:..}` ask for.
     pub inputs: Vec<Input>,
     /// Ours: the tools whose files are read too.
@@ -134,6 +136,7 @@ impl File {
             tool,
             servers: Vec::new(),
             problems: Vec::new(),
+            ignored: Vec::new(),
             inputs: Vec::new(),
             imports: Vec::new(),
             defaults: Settings::default(),
@@ -219,6 +222,13 @@ impl File {
         }
         if self.tool == Tool::Cardan {
             self.fill_own(scene, &root);
+        }
+        // Whose files are read is said in our own alone: theirs would pull in whatever lies around.
+        if self.tool == Tool::Mcporter
+            && let Some(imports) = root.member("imports").filter(|imports| !imports.items().is_empty())
+        {
+            let problem = scene.problem(&imports.span, Some("imports"), "what it imports is not read along");
+            self.ignored.push(problem.next("name the tools in `imports` of cardan.toml"));
         }
         self.inputs.extend(inputs(&root));
         for (servers, project) in self.tables(&root) {

@@ -16,7 +16,7 @@ pub(super) fn run(args: &ImportArgs, search: &Search) -> Result<(), Failure> {
         Some(from) => files_from(from, search)?,
         None => found(search),
     };
-    for problem in files.iter().flat_map(|file| &file.problems) {
+    for problem in files.iter().flat_map(|file| file.problems.iter().chain(&file.ignored)) {
         tell(&format!("warning: {problem}"));
     }
     if args.from.is_none() && !args.all {

@@ -32,6 +32,7 @@ fn all_of(files: Vec<File>) -> Config {
     for file in files {
         config.servers.extend(file.servers);
         config.problems.extend(file.problems);
+        config.ignored.extend(file.ignored);
     }
     config
 }

@@ -22,7 +22,7 @@ use cardan_gateway::relay::Lend;
 use cardan_gateway::reload::{Follow, Following};
 use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
-use cardan_proto::limits::fleet::GRACE;
+use cardan_proto::limits::fleet::{GRACE, WINDOW};
 use cardan_replicas::Place as StorePlace;
 use cardan_runtime::service::Host as _;
 
@@ -121,6 +121,7 @@ impl Gateway {
             audit: audit.clone(),
             trace: tracer.clone(),
             limits: limits.clone(),
+            window: follow.config().gateway.window.unwrap_or(WINDOW),
             ..front::Options::default()
         };
         let front = Front::start(fleet.clone(), options);
