@@ -1,5 +1,5 @@
-//! Our server behind `cardan bridge`, and the suite in front. A bridge answers as the server would, so the score is that
-//! of the server; what cannot be so stands in a table here, with the reason.
+//! Our server behind `cardan bridge` or `cardan serve`, and the suite in front. Both answer as the server would, so the score is
+//! that of the server; what cannot be so stands in a table here, with the reason.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -28,18 +28,33 @@ enum Speaks {
     Modern,
 }
 
+/// What stands before the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Bridge,
+    /// A gateway, where the server is alone at its path.
+    Path,
+    /// A gateway, where it is one of all.
+    All,
+}
+
 /// How the server stands behind the bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Behind {
+    before: Before,
     way: Way,
     speaks: Speaks,
 }
 
 const fn behind(way: Way, speaks: Speaks) -> Behind {
-    Behind { way, speaks }
+    Behind { before: Before::Bridge, way, speaks }
 }
 
-/// All that are run.
+const fn served(before: Before, way: Way, speaks: Speaks) -> Behind {
+    Behind { before, way, speaks }
+}
+
+/// Behind bridges: all that are run.
 const ALL: [Behind; 6] = [
     behind(Way::Stdio, Speaks::Both),
     behind(Way::Http, Speaks::Both),
@@ -47,6 +62,15 @@ const ALL: [Behind; 6] = [
     behind(Way::Http, Speaks::Legacy),
     behind(Way::Stdio, Speaks::Modern),
     behind(Way::Http, Speaks::Modern),
+];
+
+/// Behind gateways: run by name. A gateway answers for tasks and tells of changes by itself, and the suite finds a difference in
+/// both: what a client that did not declare tasks is told, and how soon a change is told to who listens.
+const SERVED: [Behind; 4] = [
+    served(Before::Path, Way::Stdio, Speaks::Both),
+    served(Before::Path, Way::Http, Speaks::Legacy),
+    served(Before::All, Way::Stdio, Speaks::Both),
+    served(Before::All, Way::Http, Speaks::Legacy),
 ];
 
 /// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them.
@@ -57,22 +81,29 @@ pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
 /// Those that are wanted, by name; all without one.
 pub(super) fn chosen(name: Option<&str>) -> Result<Vec<Behind>> {
     let takes = |behind: &Behind| name.is_none_or(|name| behind.name() == format!("through-{name}"));
-    let chosen: Vec<Behind> = ALL.into_iter().filter(takes).collect();
+    let by_name = SERVED.into_iter().filter(|_| name.is_some());
+    let chosen: Vec<Behind> = ALL.into_iter().chain(by_name).filter(takes).collect();
     if chosen.is_empty() {
-        bail!("`--behind` takes stdio, http, legacy-stdio, legacy-http, modern-stdio or modern-http");
+        let names: Vec<String> = ALL
+            .iter()
+            .chain(&SERVED)
+            .map(|behind| behind.name().trim_start_matches("through-").to_owned())
+            .collect();
+        bail!("`--behind` takes one of {}", names.join(", "));
     }
     Ok(chosen)
 }
 
-/// A bridge, and the server behind it if that is not started by the bridge itself.
+/// A bridge or a gateway, and the server behind it if that is not started by the bridge itself.
 pub(super) struct Bridge {
     bridge: Serving,
+    path: &'static str,
     _server: Option<Serving>,
 }
 
 impl Bridge {
     pub(super) fn url(&self) -> String {
-        format!("http://{}/mcp", self.bridge.address)
+        format!("http://{}{}", self.bridge.address, self.path)
     }
 }
 
@@ -88,7 +119,12 @@ impl Behind {
             Way::Stdio => "stdio",
             Way::Http => "http",
         };
-        format!("through-{era}{way}")
+        let before = match self.before {
+            Before::Bridge => "",
+            Before::Path => "serve-",
+            Before::All => "serve-all-",
+        };
+        format!("through-{before}{era}{way}")
     }
 
     /// Starts the server, if need be, and the bridge.
@@ -101,21 +137,41 @@ impl Behind {
             Speaks::Legacy => Some("legacy".to_owned()),
             Speaks::Modern => Some("modern".to_owned()),
         });
+        let remote = match self.way {
+            Way::Stdio => None,
+            Way::Http => Some(Serving::start(&server)?),
+        };
+        let url = remote.as_ref().map(|server| format!("http://{}/mcp", server.address));
+        let (verb, path) = match self.before {
+            Before::Bridge => ("bridge", "/mcp"),
+            Before::Path => ("serve", "/servers/conformance/mcp"),
+            Before::All => ("serve", "/mcp"),
+        };
         let mut words: Vec<String> =
-            [&text("cardan"), "bridge", "--listen", "127.0.0.1:0"].map(str::to_owned).into();
-        let server = match self.way {
-            Way::Stdio => {
+            [&text("cardan"), verb, "--listen", "127.0.0.1:0"].map(str::to_owned).into();
+        match (self.before, url) {
+            (Before::Bridge, Some(url)) => words.push(url),
+            (Before::Bridge, None) => {
                 words.push("--".to_owned());
                 words.extend(server);
-                None
             }
-            Way::Http => {
-                let server = Serving::start(&server)?;
-                words.push(format!("http://{}/mcp", server.address));
-                Some(server)
+            (_, url) => {
+                words.push("--config".to_owned());
+                words.push(self.configured(root, &server, url.as_deref())?);
             }
+        }
+        Ok(Bridge { bridge: Serving::start(&words)?, path, _server: remote })
+    }
+
+    /// A gateway's configuration with the server alone in it, under its own names.
+    fn configured(self, root: &Path, server: &[String], url: Option<&str>) -> Result<String> {
+        let reached = match (url, server) {
+            (None, [command, args @ ..]) => format!("command = '{command}'\nargs = {args:?}\n"),
+            (url, _) => format!("url = '{}'\n", url.unwrap_or_default()),
         };
-        Ok(Bridge { bridge: Serving::start(&words)?, _server: server })
+        let file = root.join("target").join(format!("{}.toml", self.name()));
+        std::fs::write(&file, format!("[gateway]\nnaming = 'never'\n[servers.conformance]\n{reached}"))?;
+        Ok(file.to_string_lossy().into_owned())
     }
 
     /// Accepts what cannot be otherwise here.

@@ -1,9 +1,11 @@
 //! One server as a row of the table, and as JSON.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cardan_gateway::catalog::Kind;
+use cardan_gateway::catalog::{Catalog, Kind};
 use cardan_gateway::fleet::{Fleet, Health, Known, Status, Upstream};
+use cardan_gateway::rules::RuleSet;
 use cardan_proto::era::Era;
 use serde_json::{Value, json};
 
@@ -14,8 +16,10 @@ use crate::look::text::Line;
 /// How one server stands, and what it shows.
 pub(crate) struct Row {
     status: Status,
-    /// The names of the tools that are shown; nothing: not known.
-    tools: Option<Vec<String>>,
+    /// What it offers; nothing: not known.
+    catalog: Option<Arc<Catalog>>,
+    /// What of that is shown.
+    rules: Arc<RuleSet>,
 }
 
 impl Row {
@@ -25,13 +29,20 @@ impl Row {
     }
 
     pub(crate) fn of(upstream: &Upstream) -> Self {
-        let rules = upstream.rules();
-        let tools = upstream.catalog().map(|catalog| {
-            let rules = rules.of(Kind::Tools);
-            let shown = catalog.tools.entries.iter().filter(|tool| rules.show(tool.key()));
-            shown.map(|tool| rules.name(tool.key()).to_owned()).collect()
-        });
-        Self { status: upstream.status(), tools }
+        let (rules, catalog) = (upstream.rules(), upstream.catalog());
+        Self { status: upstream.status(), catalog, rules }
+    }
+
+    /// The names of the tools that are shown; nothing: not known.
+    fn tools(&self) -> Option<impl Iterator<Item = &str>> {
+        let rules = self.rules.of(Kind::Tools);
+        let tools = &self.catalog.as_ref()?.tools.entries;
+        Some(tools.iter().map(|tool| tool.key()).filter(|own| rules.show(own)).map(|own| rules.name(own)))
+    }
+
+    /// How many that are. It is asked often, so no name is copied for it.
+    fn tool_count(&self) -> Option<usize> {
+        self.tools().map(Iterator::count)
     }
 
     pub(crate) fn status(&self) -> &Status {
@@ -49,12 +60,14 @@ impl Row {
 
     /// The same for those who may not know all names: only how many tools there are.
     pub(crate) fn health(&self) -> Value {
-        let mut row = self.json();
-        row["tools"] = json!(self.tools.as_ref().map(Vec::len));
-        row
+        self.json_with(json!(self.tool_count()))
     }
 
     pub(super) fn json(&self) -> Value {
+        self.json_with(json!(self.tools().map(Iterator::collect::<Vec<_>>)))
+    }
+
+    fn json_with(&self, tools: Value) -> Value {
         let status = &self.status;
         let (catalog, age) = match status.known {
             Known::Nothing => (None, None),
@@ -71,7 +84,7 @@ impl Row {
             "cause": status.cause.as_deref(),
             "since_ms": millis(status.since),
             "restarts": status.restarts,
-            "tools": self.tools,
+            "tools": tools,
             "catalog": catalog,
             "catalog_age_ms": age,
         })
@@ -79,7 +92,7 @@ impl Row {
 
     /// How it stands, in a few words.
     pub(crate) fn brief(&self) -> String {
-        let tools = match self.tools.as_ref().map(Vec::len) {
+        let tools = match self.tool_count() {
             Some(1) => ", 1 tool".to_owned(),
             Some(count) => format!(", {count} tools"),
             None => String::new(),
