@@ -6,11 +6,11 @@ mod fronting;
 mod relaying;
 
 use bytes::Bytes;
-use cardan_client::{Answerers, Client, Started, TaskOptions};
+use cardan_client::{Answerers, CallError, Client, Started, TaskOptions};
 use cardan_gateway::fleet::Spec;
 use cardan_gateway::front::Front;
 use cardan_proto::era::Era;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::task::TaskStatus;
 use cardan_proto::model::tool::TaskSupport;
@@ -112,6 +112,22 @@ async fn tasks_of_the_extension_are_found_and_followed() {
     let error =
         client.raw(Method::TasksGet, Some(Bytes::from(unknown.to_string())), CallOptions::default()).await;
     assert!(error.is_err());
+    front.end("done").await;
+}
+
+/// TSKE-15: who did not declare the extension is told that, whatever task it asks about.
+#[tokio::test]
+async fn who_declares_no_tasks_learns_of_none() {
+    let front = both(Era::Modern, &Arc::new(Notify::new())).await;
+    let client = at(&front, Era::Modern, plain()).await;
+    for method in [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel] {
+        for id in ["one:none", "none"] {
+            let params = json!({"taskId": id, "inputResponses": {}}).to_string();
+            let refused = client.raw(method.clone(), Some(params.into()), CallOptions::default()).await;
+            let Err(CallError::Fault(fault)) = refused else { panic!("{refused:?}") };
+            assert_eq!(fault.code, code::MISSING_CAPABILITY, "{method:?} {id}");
+        }
+    }
     front.end("done").await;
 }
 

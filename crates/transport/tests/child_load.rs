@@ -58,7 +58,7 @@ async fn kill_one() -> Duration {
     took
 }
 
-/// F3: 64 MiB on stderr while calls are answered: all succeed, memory stays flat, the tail is kept.
+/// F3: 1 GiB on stderr while calls are answered: all succeed, memory stays flat, the tail is kept.
 #[tokio::test]
 async fn f3_a_flood_on_stderr_disturbs_nothing() {
     let _turn = TURN.lock().await;
@@ -66,7 +66,7 @@ async fn f3_a_flood_on_stderr_disturbs_nothing() {
 import threading
 def flood():
     line = b'x' * 1023 + b'\n'
-    for _ in range(64): os.write(2, line * 1024)
+    for _ in range(1024): os.write(2, line * 1024)
     os.write(2, b'the end\n')
 threading.Thread(target=flood).start()
 serve({'x': echo})";
@@ -84,7 +84,7 @@ serve({'x': echo})";
     }
     assert!(peak_bytes() < before + 8 * MIB, "{} MiB before, {} MiB peak", before / MIB, peak_bytes() / MIB);
     session.close().await;
-    assert!(stderr.total_bytes() > 64 << 20);
+    assert!(stderr.total_bytes() > 1 << 30);
     assert!(stderr.tail().len() <= Limits::DEFAULT.stderr_bytes);
 }
 
@@ -194,21 +194,21 @@ async fn f9_large_calls_and_replies_never_deadlock() {
     session.close().await;
 }
 
-/// T19, F5, S0-32: 256 MiB without a newline are skipped in bounded memory and reported; the link goes on.
+/// T19, F5, S0-32: 1 GiB without a newline are skipped in bounded memory and reported; the link goes on.
 #[tokio::test]
 async fn t19_an_endless_line_is_skipped_in_bounded_memory() {
     let _turn = TURN.lock().await;
     let script = r"
 def endless(arguments):
     block = b'y' * (1 << 20)
-    for _ in range(256): os.write(1, block)
+    for _ in range(1024): os.write(1, block)
     os.write(1, b'\n')
     return {}
 serve({'endless': endless, 'x': echo})";
     let session = connect(&python(script), &Limits::DEFAULT).await;
     forget_peak();
     let before = resident_bytes();
-    result(within(30, "the call", session.call("endless", "{}")).await);
+    result(within(60, "the call", session.call("endless", "{}")).await);
     let peak = peak_bytes();
     assert!(peak < before + 3 * Limits::DEFAULT.frame_bytes, "{} MiB, then {} MiB", before / MIB, peak / MIB);
     assert!(found(&session, Rule::Oversize), "it was reported");

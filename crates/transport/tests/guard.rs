@@ -53,11 +53,17 @@ async fn parent(role: &str) -> (Child, u32) {
     }
 }
 
-/// F2: twenty of us killed, each with a stubborn child: no descendant is left after three seconds.
+/// F2: two hundred of us killed, fifty at a time and each with a stubborn child: no descendant is left after three seconds.
 #[tokio::test]
 async fn f2_nothing_survives_our_own_death() {
+    for _ in 0..4 {
+        fifty_die().await;
+    }
+}
+
+async fn fifty_die() {
     let mut parents = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..50 {
         parents.push(parent("guarded").await);
     }
     for (_, group) in &parents {

@@ -270,6 +270,7 @@ impl Station {
         if called.call.method == Method::TasksList {
             return tasks::list(self, cx, called).await;
         }
+        tasks::declared(&called)?;
         let Some(task) = called.call.params.text(Param::TaskId) else {
             return Err(Fault::invalid_params("params.taskId: missing, or not text"));
         };

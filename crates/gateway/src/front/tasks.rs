@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::era::gates::Tasks;
 use cardan_proto::era::{Revision, gates};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
+use cardan_proto::model::task;
 use cardan_proto::session::event::{Answer, Called};
 use cardan_proto::task::{Design, cross};
 use cardan_runtime::cx::CallCx;
@@ -18,6 +20,16 @@ use super::view::{Known, View};
 use crate::catalog::Kind;
 use crate::fleet::Upstream;
 use crate::merge::Shown;
+
+/// TSKE-15: a client that did not declare the extension learns nothing of any task. Before any look at the id.
+pub(super) fn declared(called: &Called) -> Result<(), Fault> {
+    match gates(called.revision).tasks {
+        Tasks::Extension if !ClientCaps::read(&called.capabilities).tasks => {
+            Err(Fault::missing_capability(&task::required()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// One page: the next of each server that the cursor names, else the first of all, in their order. On their first page those that
 /// do not answer are passed over and named: the tasks of the others are there all the same.
