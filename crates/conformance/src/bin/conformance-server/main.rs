@@ -88,5 +88,7 @@ fn server(revisions: Revisions) -> Result<Server, Box<dyn Error>> {
     let builder = tasks::add_to(builder);
     let builder = resources::add_to(builder);
     let builder = skills::add_to(builder);
-    Ok(prompts::add_to(builder).build())
+    let server = prompts::add_to(builder).build();
+    notes::change(&server);
+    Ok(server)
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cardan_proto::session::event::{Change, LogLevel};
-use cardan_server::Cx;
+use cardan_proto::model::{Prompt, PromptMessage};
+use cardan_proto::session::event::LogLevel;
 use cardan_server::builder::Builder;
+use cardan_server::{Cx, Server};
 use tokio::time::sleep;
 
 /// Between two notes.
@@ -12,6 +13,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// When a caller that was let go shall come back, and how long the work takes.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// What is there, or is not.
+const COMES: &str = "test_changed";
 
 pub(crate) fn add_to(builder: Builder) -> Builder {
     builder
@@ -39,14 +43,24 @@ pub(crate) fn add_to(builder: Builder) -> Builder {
             sleep(RETRY).await;
             "The call went on while nobody held the line."
         })
-        .tool("test_trigger_tool_change", "Announces that the tools changed.", async |cx: Cx| {
-            cx.changed(&Change::Tools);
-            "Announced."
-        })
-        .tool("test_trigger_prompt_change", "Announces that the prompts changed.", async |cx: Cx| {
-            cx.changed(&Change::Prompts);
-            "Announced."
-        })
+}
+
+/// Tools that change a list: what they add and take away again is there to be seen, by whoever looks before it believes.
+pub(crate) fn change(server: &Server) {
+    let tools = server.clone();
+    server.add_tool("test_trigger_tool_change", "Changes the tools.", move |_: Cx| {
+        if !tools.remove_tool(COMES) {
+            tools.add_tool(COMES, "Comes and goes.", async |_: Cx| "Here.");
+        }
+        async { "Changed." }
+    });
+    let prompts = server.clone();
+    server.add_tool("test_trigger_prompt_change", "Changes the prompts.", move |_: Cx| {
+        if !prompts.remove_prompt(COMES) {
+            prompts.add_prompt(Prompt::new(COMES), async |_, _| Ok(vec![PromptMessage::user("Here.")]));
+        }
+        async { "Changed." }
+    });
 }
 
 fn log(cx: &Cx, text: &str) {
