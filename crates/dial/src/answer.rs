@@ -91,7 +91,7 @@ async fn note_session(wire: &Wire, post: &CallPost, head: &response::Parts) {
 }
 
 /// The server answered our call with something that is no reply.
-async fn broken(wire: &Wire, post: &CallPost, rule: Rule, piece: &str) {
+pub(crate) async fn broken(wire: &Wire, post: &CallPost, rule: Rule, piece: &str) {
     let id = Some(post.call.id.clone());
     wire.found(Violation { id, shape: Shape::Reply, ..Violation::of(rule) }, piece).await;
 }
@@ -101,6 +101,8 @@ async fn broken(wire: &Wire, post: &CallPost, rule: Rule, piece: &str) {
 pub(crate) enum Seen {
     /// The reply to the call.
     Reply,
+    /// Nothing that can be read.
+    Unreadable(Rule),
     /// Something else.
     Other,
 }
@@ -109,6 +111,10 @@ pub(crate) enum Seen {
 pub(crate) async fn pass(wire: &Wire, post: &CallPost, frame: Bytes) -> Seen {
     let replies = match decode(&frame, &wire.limits) {
         Decoded::One(Ok(Envelope::Reply(reply)), _) => vec![reply],
+        Decoded::One(Err(violation), _) => {
+            wire.frame(frame).await;
+            return Seen::Unreadable(violation.rule);
+        }
         Decoded::One(..) => Vec::new(),
         Decoded::Batch(entries) => entries
             .into_iter()

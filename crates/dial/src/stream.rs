@@ -28,6 +28,8 @@ use crate::lane::{Brought, Got, Item, Lane, Waits, get};
 enum Followed {
     /// The reply came.
     Replied,
+    /// The stream was closed properly, after something that nobody can read. To ask again would bring it again.
+    Unreadable(Rule),
     /// It did not.
     Ended {
         /// What broke; nothing: the stream was closed properly.
@@ -45,6 +47,7 @@ pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
     loop {
         let why = match follow(wire, &mut post, &mut lane).await {
             Followed::Replied => return linger(wire, &mut post, &mut lane).await,
+            Followed::Unreadable(rule) => return answer::broken(wire, &post, rule, "").await,
             Followed::Ended { why, useful } => {
                 if useful {
                     waits.reset();
@@ -99,13 +102,15 @@ async fn resume(
 
 /// Reads until the reply, or the end.
 async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane) -> Followed {
-    let mut useful = false;
+    let (mut useful, mut unreadable) = (false, None);
     loop {
         match lane.next().await {
             Item::Event(event) => {
                 useful = true;
-                if take(wire, post, event).await == Seen::Reply {
-                    return Followed::Replied;
+                match take(wire, post, event).await {
+                    Seen::Reply => return Followed::Replied,
+                    Seen::Unreadable(rule) => unreadable = Some(rule),
+                    Seen::Other => {}
                 }
             }
             Item::Oversize(bytes) => oversize(wire, bytes).await,
@@ -120,7 +125,7 @@ async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane) -> Followed {
                 {
                     return Followed::Replied;
                 }
-                return Followed::Ended { why: None, useful };
+                return unreadable.map_or(Followed::Ended { why: None, useful }, Followed::Unreadable);
             }
             Item::End(why) => return Followed::Ended { why, useful },
         }

@@ -324,6 +324,25 @@ async fn a_reply_that_cannot_be_resumed_is_lost() {
     }
 }
 
+/// S0-84: a stream that ends after broken JSON has brought the answer, and to resume it would bring the same again: the call
+/// ends at once, and says what is wrong.
+#[tokio::test(start_paused = true)]
+async fn s0_84_a_broken_answer_on_a_stream_is_not_waited_for() {
+    let stage = Stage::new(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        (_, "tools/call") => Say::Events("id: a\ndata: {\"jsonrpc\":\"2.0\",\"result\":\n\n".into()),
+        ("GET", _) => Say::Status(405, ""),
+        _ => Say::Status(202, ""),
+    });
+    let client = connect(&stage.http()).await;
+    let options =
+        cardan_proto::session::event::CallOptions { idle: Some(Duration::ZERO), ..Default::default() };
+    let error = client.call_tool_with("t", &json!({}), options).unwrap().await.unwrap_err();
+    assert!(matches!(error, CallError::Violated(_)), "{error}");
+    assert!(stage.of("GET").iter().all(|get| get.header("last-event-id").is_none()));
+}
+
 /// HTL-9, HTL-8: a legacy call is cancelled by a note; closing the lane alone would not do.
 #[tokio::test(start_paused = true)]
 async fn a_legacy_cancel_is_a_note() {
