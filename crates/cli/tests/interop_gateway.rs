@@ -8,10 +8,9 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use common::{CARDAN, CHECKS, Scratch, Serving, cardan, peer};
+use common::{CARDAN, CHECKS, Fifo, Scratch, Serving, cardan, peer, signal_pid};
 use serde_json::Value;
 
 /// Runs one client against what `words` name, and checks what it reports.
@@ -100,19 +99,29 @@ fn python_sdk_2_modern() {
     passes_gateways("python-v2", Some("modern"));
 }
 
+/// How the reference server is started, where it is installed.
+fn everything() -> Option<Command> {
+    let mut command =
+        peer("node-everything", "node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
+    command.arg("stdio");
+    Some(command)
+}
+
+fn words(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
 /// The reference server and ours, behind one address: clients of both eras call both, hear progress and are asked.
 #[test]
 fn server_everything_among_others() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/node-everything");
-    let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-    if peer("node-everything", script).is_none() {
-        return;
-    }
+    let Some(everything) = everything() else { return };
     let scratch = Scratch::new("interop-gateway-everything");
-    let (file, script) = (scratch.file("cardan.toml"), folder.join(script).display().to_string());
+    let file = scratch.file("cardan.toml");
     let config = format!(
-        "[servers.everything]\ncommand = \"node\"\nargs = ['{script}', \"stdio\"]\n\
-         [servers.demo]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\n"
+        "[servers.everything]\ncommand = \"sh\"\nargs = [\"-c\", \"exec {}\"]\n\
+         [servers.demo]\ncommand = '{CARDAN}'\nargs = [\"demo\"]\n",
+        words(&everything)
     );
     fs::write(&file, config).unwrap();
     let home = scratch.file("home");
@@ -128,6 +137,44 @@ fn server_everything_among_others() {
         let asked = call(&["everything__trigger-elicitation-request", "--answer", "name=Ada"]).exits(0);
         assert!(asked.stdout.contains("Ada"), "{era}: {asked:#?}");
         call(&["demo__add", "a:=2", "b:=3"]).exits(0).prints("{\"sum\":5}\n");
+    }
+    assert_eq!(gateway.stop(), Some(0));
+}
+
+/// S0-79, S0-80: the reference server and one of the Python SDK, as processes. What they offer is known before they are started,
+/// and where they are killed they are there again without anybody's doing.
+#[test]
+fn s0_79_s0_80_foreign_servers_are_known_at_once_and_come_back() {
+    let (Some(everything), Some(python)) = (everything(), peer("python-v1", "server.py")) else { return };
+    let scratch = Scratch::new("interop-gateway-killed");
+    let (file, home) = (scratch.file("cardan.toml"), scratch.file("home"));
+    let servers = [("everything", words(&everything)), ("python", words(&python))].map(|(name, words)| {
+        let pids = Fifo::new(&scratch, name);
+        let line = format!("echo $$ > {}; exec {words}", pids.path);
+        (name, pids, format!("[servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", \"{line}\"]\n"))
+    });
+    fs::write(&file, servers.iter().map(|(_, _, text)| text.as_str()).collect::<String>()).unwrap();
+    learn(&home, &file);
+    servers.each_ref().map(|(_, pids, _)| pids.line());
+
+    let mut listing = Command::new(CARDAN);
+    listing.args(["servers", "--config", &file, "--window", "0", "--json"]).env("HOME", &home);
+    let output = listing.env_remove("XDG_CACHE_HOME").output().unwrap();
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for server in listed["servers"].as_array().unwrap() {
+        let has_echo = server["tools"].as_array().unwrap().iter().any(|tool| tool == "echo");
+        assert_eq!((&server["catalog"], has_echo), (&"cached".into(), true), "{server}");
+    }
+
+    let gateway = Serving::start_at(&home, &["--config", &file]);
+    let address = format!("http://{}/mcp", gateway.address);
+    for (name, pids, _) in &servers {
+        // Before any call: to each client that may be asked a legacy server is a process of its own.
+        let first = pids.line();
+        signal_pid(first.parse().unwrap(), "KILL");
+        assert_ne!(pids.line(), first, "{name} was started anew");
+        let ran = cardan(&["call", &address, &format!("{name}__echo"), "message=hi"]).exits(0);
+        assert!(ran.stdout.ends_with("hi\n"), "{ran:#?}");
     }
     assert_eq!(gateway.stop(), Some(0));
 }
