@@ -1,7 +1,7 @@
 //! What a call costs: allocations counted, time as a ratio to an anchor in the same run, instructions
 //! by callgrind. Each figure stands beside its budget; a budget that does not hold fails the run.
 //!
-//! `cargo xtask bench core`, `http`, `fleet`, `gateway` or `cli`. The soak is here too, `cargo xtask soak`: does the server
+//! `cargo xtask bench core`, `managed` (a part of it), `http`, `fleet`, `gateway` or `cli`. The soak is here too, `cargo xtask soak`: does the server
 //! hold under load? And the work from which a build learns, for `cargo xtask dist`.
 
 #![allow(clippy::print_stdout, reason = "its output is the point of the program")]
@@ -57,13 +57,14 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let figures = match &*what {
         "core" => core()?,
+        "managed" => managed::figures()?,
         "http" => http::figures()?,
         "fleet" => fleet::figures(&command(given)?)?,
         "gateway" => gateway::figures(&command(given)?)?,
         "cli" => cli::figures(&command(given)?)?,
         // What is counted from outside, by this very program.
         "calls" => return counted(),
-        _ => anyhow::bail!("unknown bench {what}; there are: core, http, fleet, gateway, cli, soak"),
+        _ => anyhow::bail!("unknown bench {what}; there are: core, managed, http, fleet, gateway, cli, soak"),
     };
     anyhow::ensure!(!figures.is_empty(), "nothing was measured, see above for what is missing");
     println!("| figure | value | budget | |");
