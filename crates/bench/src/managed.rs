@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::Figure;
 
 /// Calls of the two runs.
-const CALLS: [u32; 2] = [200, 1200];
+const CALLS: [u32; 2] = [100, 400];
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
