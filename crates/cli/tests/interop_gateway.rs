@@ -10,7 +10,7 @@ mod common;
 use std::fs;
 use std::process::Command;
 
-use common::{CARDAN, CHECKS, Fifo, Scratch, Serving, cardan, peer, signal_pid};
+use common::{CARDAN, CHECKS, Fifo, Scratch, Serving, cardan, everything, peer, signal_pid};
 use serde_json::Value;
 
 /// Runs one client against what `words` name, and checks what it reports.
@@ -99,14 +99,6 @@ fn python_sdk_2_modern() {
     passes_gateways("python-v2", Some("modern"));
 }
 
-/// How the reference server is started, where it is installed.
-fn everything() -> Option<Command> {
-    let mut command =
-        peer("node-everything", "node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
-    command.arg("stdio");
-    Some(command)
-}
-
 fn words(command: &Command) -> String {
     let words = [command.get_program()].into_iter().chain(command.get_args());
     words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
@@ -155,7 +147,9 @@ fn s0_79_s0_80_foreign_servers_are_known_at_once_and_come_back() {
     });
     fs::write(&file, servers.iter().map(|(_, _, text)| text.as_str()).collect::<String>()).unwrap();
     learn(&home, &file);
-    servers.each_ref().map(|(_, pids, _)| pids.line());
+    for (_, pids, _) in &servers {
+        pids.line();
+    }
 
     let mut listing = Command::new(CARDAN);
     listing.args(["servers", "--config", &file, "--window", "0", "--json"]).env("HOME", &home);

@@ -7,7 +7,8 @@ mod common;
 use std::io::{BufRead as _, BufReader};
 
 use common::{
-    CARDAN, Scratch, Serving, cardan, cardan_reading, demo, finish, has_python, odd_server, signal, start,
+    CARDAN, Scratch, Serving, cardan, cardan_reading, demo, everything, finish, has_python, odd_server,
+    signal, start,
 };
 use serde_json::{Value, json};
 
@@ -60,6 +61,22 @@ fn tools_run_as_tasks() {
         let raw = demo(&["call", "job", "steps=1", "delay_ms=1", "--json", "--era", era]).exits(0).json();
         assert_eq!(raw["content"][0]["text"], "done");
     }
+}
+
+/// CLI-19, TSKE-23: what a task asks is answered like any other question, at a server that nobody here wrote.
+#[test]
+fn tske_23_a_task_that_asks_is_answered() {
+    let Some(everything) = everything() else { return };
+    let server = [everything.get_program()].into_iter().chain(everything.get_args());
+    let server: Vec<&str> = server.map(|word| word.to_str().unwrap()).collect();
+    let call = |answer: &str| {
+        let said =
+            ["call", "simulate-research-query", "topic=python", "ambiguous=true", "--answer", answer, "--"];
+        cardan(&[&said[..], &server].concat())
+    };
+    let ran = call("interpretation=snake").exits(0);
+    assert!(ran.stdout.contains("**Clarification**: snake"), "{ran:#?}");
+    call("interpretation=technical").exits(14).tells(&["programming, snake, comedy"]);
 }
 
 /// CLI-13, CLI-19: a task is cancelled on the wire by Ctrl-C and by the deadline; work that was given up says so.

@@ -318,6 +318,14 @@ pub(crate) fn peer(name: &str, script: &str) -> Option<Command> {
     Some(command)
 }
 
+/// How the reference server is started, where it is installed.
+pub(crate) fn everything() -> Option<Command> {
+    let mut command =
+        peer("node-everything", "node_modules/@modelcontextprotocol/server-everything/dist/index.js")?;
+    command.arg("stdio");
+    Some(command)
+}
+
 /// `cardan serve` or `cardan bridge` on a free port, until it is dropped.
 pub(crate) struct Serving {
     pub(crate) address: String,
