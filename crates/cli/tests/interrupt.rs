@@ -111,7 +111,9 @@ fn stubborn(name: &str, signals: usize) -> Duration {
 fn a_hangup_leaves_nothing_behind() {
     let scratch = Scratch::new("hangup");
     let mark = Fifo::new(&scratch, "started");
-    let child = start(&["info", "--", "sh", "-c", &format!("echo $$ > {}; exec sleep 600", mark.path)]);
+    // It tells of itself once it is spoken to: then its guard knows of it.
+    let script = format!("read -r line; echo $$ > {}; exec sleep 600", mark.path);
+    let child = start(&["info", "--", "sh", "-c", &script]);
     let pid = mark.line();
     signal(&child, "HUP");
     assert_eq!(finish(child).code, None, "ended by the signal");
