@@ -101,7 +101,7 @@ pub(crate) async fn broken(wire: &Wire, post: &CallPost, rule: Rule, piece: &str
 pub(crate) enum Seen {
     /// The reply to the call.
     Reply,
-    /// Nothing that can be read.
+    /// What begins like a reply, and cannot be read.
     Unreadable(Rule),
     /// Something else.
     Other,
@@ -112,8 +112,13 @@ pub(crate) async fn pass(wire: &Wire, post: &CallPost, frame: Bytes) -> Seen {
     let replies = match decode(&frame, &wire.limits) {
         Decoded::One(Ok(Envelope::Reply(reply)), _) => vec![reply],
         Decoded::One(Err(violation), _) => {
+            let violation = Violation::in_head(violation.rule, &frame, &wire.limits);
             wire.frame(frame).await;
-            return Seen::Unreadable(violation.rule);
+            return if violation.shape == Shape::Reply {
+                Seen::Unreadable(violation.rule)
+            } else {
+                Seen::Other
+            };
         }
         Decoded::One(..) => Vec::new(),
         Decoded::Batch(entries) => entries

@@ -28,7 +28,7 @@ use crate::lane::{Brought, Got, Item, Lane, Waits, get};
 enum Followed {
     /// The reply came.
     Replied,
-    /// The stream was closed properly, after something that nobody can read. To ask again would bring it again.
+    /// The stream was closed properly, after a reply that nobody can read. To ask again would bring it again.
     Unreadable(Rule),
     /// It did not.
     Ended {

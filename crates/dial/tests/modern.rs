@@ -165,7 +165,7 @@ async fn an_answer_that_is_no_message_is_named() {
     let json = vec![("content-type", "application/json".to_owned())];
     let broken = modern(move |_| Say::Full(200, json.clone(), "{\"jsonrpc\":".into()));
     assert!(matches!(call(&broken).await, Err(CallError::Violated(_))));
-    let events = modern(|_| Say::Events("data: {\"jsonrpc\":\n\n".into()));
+    let events = modern(|_| Say::Events("data: {\"jsonrpc\":\"2.0\",\"result\":\n\n".into()));
     assert!(matches!(call(&events).await, Err(CallError::Violated(_))));
     let empty = modern(|_| Say::Status(202, ""));
     assert!(matches!(lost(&call(&empty).await.unwrap_err()).0, HttpFailure::NoReply { .. }));

@@ -288,7 +288,10 @@ impl Keeper {
             Verdict::Lives => self.kept.feed(Input::Probed { link, trouble: None }),
             // It was idle when it was asked, and got a call before it answered: that may keep it.
             Verdict::Gone(Cause::Silent(_)) if self.spares(why) => self.kept.feed(Input::Spared { link }),
-            Verdict::Gone(Cause::Silent(_)) if attempt != Try::Known && self.may_know_no_ping(era) => {
+            // One that is asked only because it is time is not ended for what it may never have known.
+            Verdict::Gone(Cause::Silent(_))
+                if why == Why::Time && attempt != Try::Known && self.may_know_no_ping(era) =>
+            {
                 self.probe(link, why, Try::Known);
             }
             Verdict::Gone(cause) => self.kept.feed(Input::Probed { link, trouble: Some(cause) }),
@@ -298,7 +301,10 @@ impl Keeper {
 
     fn may_know_no_ping(&self, era: Era) -> bool {
         let settled = self.kept.present().borrow().settled.clone();
-        era == Era::Legacy && !self.knows_ping && settled.is_some_and(|settled| listable(&settled).is_some())
+        // To end the link to a child is to kill it.
+        let is_child = self.kept.policy().probe.at_work == AtWork::Left;
+        let has_list = settled.is_some_and(|settled| listable(&settled).is_some());
+        is_child && era == Era::Legacy && !self.knows_ping && has_list
     }
 
     /// What was in force before is in force again, then calls may follow.
