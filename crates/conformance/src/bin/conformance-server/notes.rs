@@ -57,7 +57,9 @@ pub(crate) fn change(server: &Server) {
     let prompts = server.clone();
     server.add_tool("test_trigger_prompt_change", "Changes the prompts.", move |_: Cx| {
         if !prompts.remove_prompt(COMES) {
-            prompts.add_prompt(Prompt::new(COMES), async |_, _| Ok(vec![PromptMessage::user("Here.")]));
+            prompts.add_prompt(Prompt::new(COMES).with_description("Comes and goes."), async |_, _| {
+                Ok(vec![PromptMessage::user("Here.")])
+            });
         }
         async { "Changed." }
     });
