@@ -54,24 +54,21 @@ const fn served(before: Before, way: Way, speaks: Speaks) -> Behind {
     Behind { before, way, speaks }
 }
 
-/// Behind bridges: all that are run.
-const ALL: [Behind; 6] = [
+/// All that are run: behind bridges, and behind gateways.
+const ALL: [Behind; 9] = [
     behind(Way::Stdio, Speaks::Both),
     behind(Way::Http, Speaks::Both),
     behind(Way::Stdio, Speaks::Legacy),
     behind(Way::Http, Speaks::Legacy),
     behind(Way::Stdio, Speaks::Modern),
     behind(Way::Http, Speaks::Modern),
-];
-
-/// Behind gateways: run by name. A gateway answers for tasks and tells of changes by itself, and the suite finds a difference in
-/// both: what a client that did not declare tasks is told, and how soon a change is told to who listens.
-const SERVED: [Behind; 4] = [
     served(Before::Path, Way::Stdio, Speaks::Both),
     served(Before::Path, Way::Http, Speaks::Legacy),
-    served(Before::All, Way::Stdio, Speaks::Both),
     served(Before::All, Way::Http, Speaks::Legacy),
 ];
+
+/// Run by name: a gateway that is one server for all of its own passes on no extension but tasks, so skills are not tried there.
+const BY_NAME: [Behind; 1] = [served(Before::All, Way::Stdio, Speaks::Both)];
 
 /// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them.
 pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
@@ -81,12 +78,12 @@ pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
 /// Those that are wanted, by name; all without one.
 pub(super) fn chosen(name: Option<&str>) -> Result<Vec<Behind>> {
     let takes = |behind: &Behind| name.is_none_or(|name| behind.name() == format!("through-{name}"));
-    let by_name = SERVED.into_iter().filter(|_| name.is_some());
+    let by_name = BY_NAME.into_iter().filter(|_| name.is_some());
     let chosen: Vec<Behind> = ALL.into_iter().chain(by_name).filter(takes).collect();
     if chosen.is_empty() {
         let names: Vec<String> = ALL
             .iter()
-            .chain(&SERVED)
+            .chain(&BY_NAME)
             .map(|behind| behind.name().trim_start_matches("through-").to_owned())
             .collect();
         bail!("`--behind` takes one of {}", names.join(", "));
