@@ -9,7 +9,6 @@
 //! Not here: what a gateway does with its tables, and how a server is reached.
 
 pub mod allowance;
-mod argument;
 pub mod client;
 pub mod closest;
 pub mod digest;

@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cardan_proto::limits::config::VALUE_FILE_BYTES;
-use cardan_proto::secret::{Redactor, Secret, is_secret_variable};
+use cardan_proto::secret::{Redactor, Secret, argument, is_secret_variable};
 
-use crate::argument;
 use crate::dotenv;
 use crate::file::read_plain;
 use crate::problem::{Problem, Scene};

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use cardan_proto::secret::{REDACTED, Redactor};
+use cardan_proto::secret::{REDACTED, Redactor, argument};
 
-use crate::argument;
 use crate::load::Config;
 use crate::read;
 use crate::rules::Rules;

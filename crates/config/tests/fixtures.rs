@@ -123,6 +123,7 @@ fn s0_10_transports_are_named_or_inferred() {
         (r#""serverUrl": "https://x/mcp""#, "http"),
         (r#""type": "unix", "url": "/run/x.sock""#, "unix"),
         (r#""url": "unix:///run/x.sock""#, "unix"),
+        (r#""url": "unix:///run/x.sock#/mcp""#, "http"),
         (r#""type": "pipe", "url": "pipe:///x""#, "pipe"),
         (r#""type": "tcp", "url": "127.0.0.1:7""#, "tcp"),
         (r#""url": "tcp://127.0.0.1:7""#, "tcp"),

@@ -169,6 +169,9 @@ pub struct Limits {
     pub reconnect_wait_min: Duration,
     /// The longest wait before a lane is opened again, whatever the server names.
     pub reconnect_wait_max: Duration,
+    /// Silence on a reply that was resumed, before it is asked for once more; doubled each time, up to what is silence on
+    /// any stream. Some servers replay what they kept, and carry nothing after it.
+    pub resumed_silence: Duration,
     /// Silence on a stream we serve, before a keep-alive comment, or on a WebSocket, before a ping.
     pub keep_alive_interval: Duration,
     /// Silence on a stream or WebSocket we read, before the link counts as lost.
@@ -259,9 +262,10 @@ impl Limits {
         pool_idle_timeout: Duration::from_secs(60),  // servers close idle connections soon after
         reconnect_wait_min: Duration::from_secs(1),
         reconnect_wait_max: Duration::from_secs(60),
+        resumed_silence: Duration::from_secs(2), // most calls are over by then
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
-        read_idle_timeout: Duration::from_secs(45),   // three keep-alives missed
-        request_state_ttl: Duration::from_secs(600),  // time for a person to answer
+        read_idle_timeout: Duration::from_secs(45), // three keep-alives missed
+        request_state_ttl: Duration::from_secs(600), // time for a person to answer
         task_ttl: Duration::from_secs(600),
         task_ttl_max: Duration::from_secs(86_400), // a night's work and a day to fetch it
         task_poll_interval: Duration::from_secs(1), // what a person notices
@@ -300,5 +304,9 @@ const _: () = {
         "a dial that takes long is no peer that does not read"
     );
     assert!(l.reconnect_wait_min.as_secs() <= l.reconnect_wait_max.as_secs(), "waits grow");
+    assert!(
+        l.resumed_silence.as_secs() < l.call_idle_timeout.as_secs() / 4,
+        "there is time to ask more than once"
+    );
     assert!(l.probe_timeout.as_secs() <= l.open_timeout.as_secs(), "the probe is part of opening");
 };

@@ -17,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::finding::escaped;
 use crate::limits::secret::{LEARNED, MIN_BYTES, WORD_BYTES};
 
+pub mod argument;
 mod names;
 
 pub use names::{is_secret_name, is_secret_variable};

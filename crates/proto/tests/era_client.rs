@@ -45,6 +45,26 @@ fn the_probe_is_a_complete_modern_call() {
     assert_eq!(probe["params"]["_meta"].get(CLIENT_INFO), None);
 }
 
+/// VER-28: what somebody has asked a modern server already is not asked again; what leads to no session is.
+#[test]
+fn a_server_that_was_met_is_not_asked_again() {
+    let greeting = |versions: &[&str]| Some(discovered(versions).to_string().into());
+    let mut client = Bench::client_with(|c| c.greeting = greeting(&["2026-07-28"]));
+    client.local(Command::Open);
+    assert_eq!(client.sent(), [] as [Value; 0]);
+    assert_eq!(client.session.revision(), Some(Revision::V2026_07_28));
+    assert!(client.session.server_caps().tools.is_some());
+    client.call(1, Method::ToolsList, None, Default::default());
+    assert_eq!(client.one()["params"]["_meta"][VERSION], "2026-07-28");
+
+    for useless in [greeting(&["2025-11-25"]), greeting(&[]), Some("nonsense".into())] {
+        let (_, first) = opened(|c| c.greeting = useless);
+        assert_eq!(first["method"], "server/discover");
+    }
+    let (_, first) = opened(|c| (c.era, c.greeting) = (EraChoice::Legacy, greeting(&["2026-07-28"])));
+    assert_eq!(first["method"], "initialize", "it is of use in the modern era only");
+}
+
 /// VER-28, S2-37, STD-6, VER-14: a discover result opens the modern era without a handshake; calls
 /// carry their metadata.
 #[test]

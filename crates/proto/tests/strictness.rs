@@ -321,6 +321,45 @@ fn an_answer_without_a_usable_id_is_attributed_where_that_is_wanted() {
     }
 }
 
+/// F16: where several wait, an answer that does not say whose it is belongs to the one that is left when all others have theirs. What
+/// was given up may be answered yet, so then nobody knows.
+#[test]
+fn what_nobody_claims_belongs_to_the_last_that_waits() {
+    let listening =
+        || Bench::modern_client_with(|config: &mut Config| config.attribution = Attribution::OnlyCall);
+    let fine = |id| reply(id, json!({"content": [], "resultType": "complete"}));
+    let violated = |event: &Event| match event {
+        Event::Settled { outcome: Outcome::Violated(violation), .. } => Some(violation.rule),
+        _ => None,
+    };
+    for (frame, rule) in [
+        (r#"{"jsonrpc":"2.0","result":{"content":[]}}"#, Rule::ReplyWithoutId),
+        (r#"{"jsonrpc":"2.0","id":99,"result":{"content":[]}}"#, Rule::UnknownReply),
+        (r#"{"jsonrpc":"2.0","result":{"content":["#, Rule::Syntax),
+        (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#, Rule::ReplyWithoutId),
+    ] {
+        let mut client = listening();
+        (1..=3).for_each(|ticket| client.call_tool(ticket));
+        client.raw(frame);
+        // One that is made later cannot have been meant.
+        client.call_tool(4);
+        client.feed(fine(3));
+        assert_eq!(client.events().iter().find_map(violated), None, "{frame}");
+        client.feed(fine(2));
+        assert_eq!(client.events().iter().filter_map(violated).collect::<Vec<_>>(), [rule], "{frame}");
+        client.feed(fine(5));
+        assert!(matches!(client.outcome(), Outcome::Done(_)), "{frame}");
+        // Given up before: its answer may be what came.
+        let mut client = listening();
+        client.call_tool(1);
+        client.local(Command::Cancel { ticket: Ticket(1), reason: "enough".into() });
+        client.call_tool(2);
+        client.raw(frame);
+        client.feed(fine(3));
+        assert_eq!(client.events().iter().find_map(violated), None, "{frame}");
+    }
+}
+
 /// F16: a cut reply that begins with the id of a call ends that call, whoever else waits.
 #[test]
 fn a_cut_reply_ends_the_call_it_names() {

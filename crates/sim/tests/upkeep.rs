@@ -8,6 +8,8 @@
 //!   through disconnected, and calls flow only when a link has opened.
 //! * S2-40, S2-46, F38: a close gives up the attempt under way, ends from wherever, and nothing is dialled after it.
 //! * S2-42, S2-43: waits double within their bounds, attempts count when they begin, only a stable link resets them.
+//! * S2-42: whoever asks by hand is heard at once and clears what failed before; a link that lives is left alone where
+//!   only a retry is asked for.
 //! * F12, PNG-2: a silent peer is noticed within its bound.
 //! * F13: a session that is greeted anew on its link is no loss.
 //! * F14: at most 40 attempts in ten minutes of links that open and are closed at once.

@@ -245,8 +245,9 @@ fn way(said: Option<Kind>, tool: Tool, url: Text, remote: Remote) -> Result<Way,
     };
     let inferred = match scheme.as_deref() {
         Some("ws" | "wss") => Kind::WebSocket,
-        // VS Code speaks HTTP over sockets, others speak lines.
+        // VS Code speaks HTTP over sockets, others speak lines, unless the address has a path of HTTP, too.
         Some("unix" | "pipe") if tool == Tool::VsCode => Kind::Http,
+        Some("unix") if has_path(&url) => Kind::Http,
         Some("unix") => Kind::Unix,
         Some("pipe") => Kind::Pipe,
         Some("tcp") => Kind::Tcp,
@@ -265,6 +266,11 @@ fn way(said: Option<Kind>, tool: Tool, url: Text, remote: Remote) -> Result<Way,
         Kind::Pipe => Way::Pipe(without(url, "pipe://")),
         Kind::Tcp => Way::Tcp(without(url, "tcp://")),
     })
+}
+
+/// Does the address of a socket say under which path HTTP is spoken there?
+fn has_path(url: &Text) -> bool {
+    url.parts.iter().any(|part| matches!(part, Part::Literal(text) if text.contains("#/")))
 }
 
 fn without(mut url: Text, prefix: &str) -> Text {

@@ -8,8 +8,9 @@ use std::fmt;
 use ::http::StatusCode;
 
 use super::challenge::Hints;
+use super::page;
 use super::param::Unfit;
-use super::redirect::{BadEndpoint, RedirectRefusal};
+use super::redirect::{BadEndpoint, Unfollowed};
 use super::status::{self, Body, Probe, Verdict};
 use crate::secret::Redactor;
 use crate::session::event::Hurdle;
@@ -56,7 +57,7 @@ pub enum HttpFailure {
         status: StatusCode,
     },
     /// A redirect that is not followed.
-    Redirect(RedirectRefusal),
+    Redirect(Unfollowed),
     /// The stream of the oldest transport did not say where to post.
     NoEndpoint,
     /// The stream of the oldest transport says to post where nothing is sent.
@@ -96,6 +97,7 @@ impl HttpFailure {
                 *content_type = secrets.redact(content_type).into();
                 *excerpt = secrets.redact(excerpt).into();
             }
+            Self::Redirect(unfollowed) => unfollowed.to = secrets.redact(&unfollowed.to).into(),
             _ => {}
         }
         self
@@ -140,9 +142,7 @@ impl fmt::Display for HttpFailure {
             Self::Broken(why) => write!(f, "the connection broke before the reply came: {why}"),
             Self::Status { status, excerpt, hints } => {
                 write!(f, "the server answered {status}")?;
-                if !excerpt.is_empty() {
-                    write!(f, ": {excerpt}")?;
-                }
+                page::write(excerpt, f)?;
                 write_hints(hints, f)
             }
             Self::SessionGone { status } => write!(f, "the session is gone ({status})"),
@@ -152,7 +152,7 @@ impl fmt::Display for HttpFailure {
                 if content_type.contains("html") {
                     f.write_str("; is this the server's MCP address, or a login page before it")?;
                 }
-                if excerpt.is_empty() { Ok(()) } else { write!(f, ": {excerpt}") }
+                page::write(excerpt, f)
             }
             Self::NoReply { status } => write!(f, "the answer ({status}) ended without the reply"),
             Self::Redirect(why) => why.fmt(f),
@@ -189,6 +189,7 @@ impl std::error::Error for HttpFailure {}
 mod tests {
     use super::*;
     use crate::http::challenge::Bearer;
+    use crate::http::redirect::RedirectRefusal;
 
     fn status(code: u16) -> HttpFailure {
         let status = StatusCode::from_u16(code).unwrap();
@@ -212,7 +213,10 @@ mod tests {
             (HttpFailure::NoReply { status: StatusCode::ACCEPTED }, Verdict::Legacy),
             (HttpFailure::Connect { hurdle: Hurdle::Connect, why: "refused".into() }, Verdict::Failure),
             (HttpFailure::Broken("reset".into()), Verdict::Failure),
-            (HttpFailure::Redirect(RedirectRefusal::TooMany), Verdict::Failure),
+            (
+                HttpFailure::Redirect(Unfollowed { why: RedirectRefusal::TooMany, to: "/x".into() }),
+                Verdict::Failure,
+            ),
         ];
         for (failure, want) in table {
             assert_eq!(failure.of_probe(), want, "{failure}");
@@ -239,14 +243,24 @@ mod tests {
         assert!(failure.is_auth());
     }
 
+    /// A redirect that is not followed says where it leads, without what may be a secret.
+    #[test]
+    fn redirects_say_where_they_lead() {
+        let mut headers = ::http::HeaderMap::new();
+        let location = ::http::HeaderValue::from_static("https://login.test/start?state=s3cret");
+        headers.insert(::http::header::LOCATION, location);
+        let failure = HttpFailure::Redirect(Unfollowed::new(RedirectRefusal::MethodLost, &headers));
+        assert!(failure.to_string().ends_with("(it leads to https://login.test/start)"), "{failure}");
+    }
+
     /// S0-62: a page where a message should be is named as such.
     #[test]
     fn a_login_page_is_recognised() {
         let failure = HttpFailure::Content {
             status: StatusCode::OK,
             content_type: "text/html; charset=utf-8".into(),
-            excerpt: "<!doctype html>".into(),
+            excerpt: "<!doctype html><title>Log in</title><p>Hello".into(),
         };
-        assert!(failure.to_string().contains("login page"), "{failure}");
+        assert!(failure.to_string().ends_with("login page before it: Log in"), "{failure}");
     }
 }

@@ -17,6 +17,7 @@ pub mod failure;
 pub mod headers;
 pub mod ingress;
 pub mod origin;
+pub mod page;
 pub mod param;
 pub mod percent;
 pub mod redirect;

@@ -11,6 +11,8 @@ use ::http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use super::headers::single_text;
 use super::url::{BadUrl, Url};
+use crate::finding::excerpt;
+use crate::limits::Limits;
 
 /// Where the oldest transport's `endpoint` event says to post, if that is where the stream is.
 pub fn endpoint(stream: &Url, reference: &str) -> Result<Url, BadEndpoint> {
@@ -118,6 +120,34 @@ impl fmt::Display for BadEndpoint {
 }
 
 impl std::error::Error for BadEndpoint {}
+
+/// A redirect that is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// Why not.
+    pub why: RedirectRefusal,
+    /// Where it leads, safe to print; empty where that is not said. Without a query, which may hold secrets.
+    pub to: Box<str>,
+}
+
+impl Unfollowed {
+    /// The redirect of a server that answered with these headers.
+    #[must_use]
+    pub fn new(why: RedirectRefusal, headers: &HeaderMap) -> Self {
+        let to = headers.get(LOCATION).map(|location| location.as_bytes()).unwrap_or_default();
+        let to = to.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+        Self { why, to: excerpt(to, Limits::DEFAULT.excerpt_bytes) }
+    }
+}
+
+impl fmt::Display for Unfollowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.to {
+            "" => self.why.fmt(f),
+            to => write!(f, "{} (it leads to {to})", self.why),
+        }
+    }
+}
 
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -60,6 +60,13 @@ pub const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// Making a connection to another replica.
 pub const CONNECT: Duration = Duration::from_secs(2);
 
+/// How often a request whose connection breaks off is brought again over another: as many may rest at a time, and all are closed
+/// when their replica leaves.
+pub const CARRY_AGAIN: usize = 64;
+
+/// How long a replica that leaves still answers those whose request it closed a connection to. A round trip is shorter.
+pub const LINGER: Duration = Duration::from_millis(250);
+
 /// A renewal of the lease that failed is tried again after so long.
 pub const BEAT_RETRY: Duration = Duration::from_millis(600);
 

@@ -192,8 +192,13 @@ impl Session {
         }
     }
 
-    /// A reply arrived.
+    /// A reply arrived. Where it is the last but one, it tells whose an answer was that did not.
     pub(super) fn replied(&mut self, reply: Reply) {
+        self.settle_replied(reply);
+        self.settle_claimed();
+    }
+
+    fn settle_replied(&mut self, reply: Reply) {
         // Without a handshake we called nobody: this is a modern client, and those never reply.
         if self.config.role == Role::Server && self.shaken.is_none() {
             return self.find(Rule::ClientReply, reply.id, String::new());
@@ -235,10 +240,11 @@ impl Session {
             }
             let rule = match self.outbound.grave(number) {
                 Some(Grave::Answered) => Rule::DuplicateReply,
-                Some(Grave::GivenUp) => Rule::LateReply,
+                Some(Grave::GivenUp | Grave::Passed) => Rule::LateReply,
                 None => Rule::UnknownReply,
             };
             self.find(rule, Some(id.clone()), String::new());
+            self.outbound.rest(number);
             return if self.outbound.was_ours(number) { None } else { self.misnamed(id) };
         }
         let coerced =

@@ -49,8 +49,8 @@ pub enum Attribution {
     /// It is recorded, and changes nothing: with many callers nobody's call is ended by a guess.
     #[default]
     ById,
-    /// With one call in flight it is taken for the answer to that, so that whoever waits for nothing else learns of it
-    /// at once.
+    /// It is taken for the answer to the one call that it can be meant for: the only one in flight, or the one that is left
+    /// when all others have their answers. So whoever waits for it learns of it at once.
     OnlyCall,
 }
 
@@ -103,6 +103,8 @@ pub struct Config {
     pub revisions: Revisions,
     /// Client: how the era is settled.
     pub era: EraChoice,
+    /// Client: what a modern server answers to `server/discover`, where somebody has asked it already: then nothing is asked.
+    pub greeting: Option<Bytes>,
     /// Server: who keeps what clients want to hear of.
     pub interests: Interests,
     /// Whether we name ourselves in the modern era.
@@ -161,6 +163,7 @@ impl Config {
             instructions: None,
             revisions: Revisions::ALL,
             era: EraChoice::Auto,
+            greeting: None,
             interests: Interests::Kept,
             disclosure: Disclosure::Named,
             cache: CacheHint::default(),

@@ -1,8 +1,8 @@
 //! Whose is it? Frames that are no message, and answers that do not say which call they answer.
 //!
 //! Nobody waits in vain for an answer that came and could not be read: the call that it was meant for ends with what is
-//! wrong. Which one that is its id tells; without one it is a guess, which is made only where it is wanted
-//! ([`Attribution`]) and there is one call alone.
+//! wrong. Which one that is its id tells; without one it is found out only where that is wanted
+//! ([`Attribution`]): it is that of the one call there is, or of the one that is left when all others have their answers.
 
 use super::Session;
 use super::config::{Attribution, Role};
@@ -35,7 +35,11 @@ impl Session {
         }
         let ours = self.meant_for(&violation);
         match (violation.shape, ours) {
-            (Shape::Reply | Shape::Unknown, Some(id)) => self.settle_violated(id, violation),
+            (Shape::Reply | Shape::Unknown, Some(id)) => {
+                self.settle_violated(id, violation);
+                self.settle_claimed();
+            }
+            (Shape::Reply, None) if self.is_unclaimed(&violation) => self.outbound.leave(violation),
             (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
                 let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
                 let fault = violation.fault();
@@ -86,9 +90,23 @@ impl Session {
         self.attributed().filter(|_| is_answer)
     }
 
+    /// Ends the call that an answer was meant for which did not say so, once that is beyond doubt.
+    pub(super) fn settle_claimed(&mut self) {
+        if let Some((id, violation)) = self.outbound.claim() {
+            self.settle_violated(id, violation);
+        }
+    }
+
+    /// Is it an answer, and nobody knows yet to what?
+    fn is_unclaimed(&self, violation: &Violation) -> bool {
+        let named =
+            violation.id.as_ref().and_then(CallId::as_number).filter(|id| self.outbound.was_ours(*id));
+        self.config.attribution == Attribution::OnlyCall && named.is_none() && !self.is_hollow()
+    }
+
     /// The call that an answer without a usable id is taken for, where that is wanted and beyond doubt.
     pub(super) fn attributed(&self) -> Option<i64> {
-        self.outbound.only_awaited().filter(|_| self.config.attribution == Attribution::OnlyCall)
+        self.outbound.only_meant().filter(|_| self.config.attribution == Attribution::OnlyCall)
     }
 
     /// The call that a reply without id is taken for; it is well-formed otherwise.
@@ -100,18 +118,23 @@ impl Session {
             Some(fault) => self.noted && fault.code == code::METHOD_NOT_FOUND,
             None => self.is_hollow(),
         };
-        self.outbound.only_awaited().filter(|_| !meant_for_note)
+        let ours = self.outbound.only_awaited().filter(|_| !meant_for_note);
+        if ours.is_none() && !meant_for_note && self.config.attribution == Attribution::OnlyCall {
+            self.outbound.leave(Violation { shape: Shape::Reply, ..Violation::of(Rule::ReplyWithoutId) });
+        }
+        ours
     }
 
     /// A reply to a call that was never made: which call it is taken for, if that can be repaired.
     pub(super) fn misnamed(&mut self, id: &CallId) -> Option<i64> {
-        let ours = self.attributed()?;
-        if self.config.strictness == Strictness::Lenient {
-            return Some(ours);
-        }
         let violation =
             Violation { rule: Rule::UnknownReply, id: Some(id.clone()), shape: Shape::Reply, at: 0 };
-        self.settle_violated(ours, violation);
+        match (self.attributed(), self.config.strictness) {
+            (Some(ours), Strictness::Lenient) => return Some(ours),
+            (Some(ours), _) => self.settle_violated(ours, violation),
+            (None, _) if self.config.attribution == Attribution::OnlyCall => self.outbound.leave(violation),
+            (None, _) => {}
+        }
         None
     }
 

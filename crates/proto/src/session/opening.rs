@@ -53,10 +53,20 @@ impl Session {
             return self.opened(Revision::LATEST_LEGACY);
         }
         match (self.config.era, self.config.revisions.newest(Era::Modern)) {
-            (EraChoice::Auto | EraChoice::Modern, Some(revision)) => self.probe(revision),
+            (EraChoice::Auto | EraChoice::Modern, Some(revision)) => match self.met() {
+                Some((next, greeting)) => self.proceed(next, Some(&greeting)),
+                None => self.probe(revision),
+            },
             (EraChoice::Auto | EraChoice::Legacy, _) => self.shake_hands(None),
             (EraChoice::Modern, None) => self.end(Cause::NoCommonRevision { theirs: Vec::new() }),
         }
+    }
+
+    /// What is known of a modern server before it is asked; nothing where that does not lead to a session with it.
+    fn met(&self) -> Option<(Next, Bytes)> {
+        let greeting = self.config.greeting.clone()?;
+        let next = self.prober().judge(Evidence::Result(&greeting));
+        matches!(next, Next::Modern { .. }).then_some((next, greeting))
     }
 
     /// A new link is a new peer until it shows otherwise. Only ids and findings go on.
@@ -237,7 +247,7 @@ impl Session {
     pub(super) fn late_probe(&mut self, id: i64, reply: &Reply) -> bool {
         let late = self.opening.probe == Some(id) && self.state == State::Initializing;
         let Ok(result) = &reply.outcome else { return false };
-        if !late || self.outbound.grave(id) != Some(Grave::GivenUp) {
+        if !late || self.outbound.grave(id) != Some(Grave::Passed) {
             return false;
         }
         let next = self.prober().judge(Evidence::Result(result));

@@ -204,7 +204,7 @@ impl Session {
         else {
             // What crossed our cancel is nothing that the peer did wrong.
             return match id.and_then(|id| self.outbound.grave(id)) {
-                Some(Grave::GivenUp) => {}
+                Some(Grave::GivenUp | Grave::Passed) => {}
                 _ => self.find(Rule::ProgressUnknown, None, token.to_string()),
             };
         };

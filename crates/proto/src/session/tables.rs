@@ -12,7 +12,7 @@ use super::progress::Pace;
 use crate::era::Revision;
 use crate::fast::FastMap;
 use crate::http::stray::Strays;
-use crate::jsonrpc::envelope::Call;
+use crate::jsonrpc::envelope::{Call, Violation};
 use crate::jsonrpc::id::CallId;
 use crate::method::Method;
 use crate::moment::Moment;
@@ -183,7 +183,18 @@ pub(super) struct Pending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grave {
     Answered,
+    /// A reply may come yet.
     GivenUp,
+    /// The same, of something else than a call that somebody made, or it has come by now.
+    Passed,
+}
+
+/// An answer that does not say whose it is, while several calls wait for one.
+#[derive(Debug)]
+struct Unclaimed {
+    violation: Violation,
+    /// Those that it may be meant for: whoever is answered otherwise is not among them.
+    candidates: Vec<i64>,
 }
 
 /// Calls of ours.
@@ -192,6 +203,8 @@ pub(super) struct Outbound {
     pending: FastMap<i64, Pending>,
     tickets: FastMap<u64, i64>,
     graves: VecDeque<(i64, Grave)>,
+    /// The first that nobody has claimed.
+    unclaimed: Option<Box<Unclaimed>>,
     minted: i64,
 }
 
@@ -233,8 +246,28 @@ impl Outbound {
         while self.graves.len() >= max_graves.max(1) {
             self.graves.pop_front();
         }
+        let grave = match (grave, &pending.purpose) {
+            (Grave::GivenUp, Purpose::Call(_) | Purpose::Subscribe(_) | Purpose::Ask { .. }) => grave,
+            (Grave::GivenUp, _) => Grave::Passed,
+            _ => grave,
+        };
         self.graves.push_back((id, grave));
+        if let (Grave::Answered, Some(unclaimed)) = (grave, &mut self.unclaimed) {
+            unclaimed.candidates.retain(|candidate| *candidate != id);
+        }
         Some(pending)
+    }
+
+    /// A late reply came: nothing more is to be expected.
+    pub(super) fn rest(&mut self, id: i64) {
+        let buried = self.graves.iter_mut().rev().find(|(buried, _)| *buried == id);
+        // What was answered before stays so: whatever comes after is one too many.
+        if let Some((_, grave @ Grave::GivenUp)) = buried {
+            *grave = Grave::Passed;
+        }
+        if let Some(unclaimed) = &mut self.unclaimed {
+            unclaimed.candidates.retain(|candidate| *candidate != id);
+        }
     }
 
     pub(super) fn grave(&self, id: i64) -> Option<Grave> {
@@ -246,12 +279,52 @@ impl Outbound {
         (1..=self.minted).contains(&id)
     }
 
-    /// The only call whose answer is waited for, if there is exactly one. A listen is answered when it ends.
+    /// The only call whose answer is waited for, if there is exactly one.
     pub(super) fn only_awaited(&self) -> Option<i64> {
-        let mut awaited =
-            self.pending.iter().filter(|(_, pending)| !matches!(pending.purpose, Purpose::Listen(_)));
+        let mut awaited = self.awaited();
         let (only, more) = (awaited.next(), awaited.next());
-        only.filter(|_| more.is_none()).map(|(id, _)| *id)
+        only.filter(|_| more.is_none())
+    }
+
+    /// The calls whose answers are waited for. A listen is answered when it ends.
+    fn awaited(&self) -> impl Iterator<Item = i64> {
+        let awaited =
+            self.pending.iter().filter(|(_, pending)| !matches!(pending.purpose, Purpose::Listen(_)));
+        awaited.map(|(id, _)| *id)
+    }
+
+    /// The calls whose answers may come yet, although nobody waits for them.
+    fn given_up(&self) -> impl Iterator<Item = i64> {
+        self.graves.iter().filter(|(_, grave)| *grave == Grave::GivenUp).map(|(id, _)| *id)
+    }
+
+    /// The only call that an answer can be meant for, if there is exactly one.
+    pub(super) fn only_meant(&self) -> Option<i64> {
+        self.only_awaited().filter(|_| self.given_up().next().is_none())
+    }
+
+    /// An answer came that does not say whose it is, and several may have been meant.
+    pub(super) fn leave(&mut self, violation: Violation) {
+        let waits = |id: &i64| self.pending.contains_key(id);
+        // The first is as good as any other, while somebody waits for it.
+        if self.unclaimed.as_ref().is_none_or(|first| !first.candidates.iter().any(waits)) {
+            let candidates = self.awaited().chain(self.given_up()).collect();
+            self.unclaimed = Some(Box::new(Unclaimed { violation, candidates }));
+        }
+    }
+
+    /// The call that such an answer was meant for, once all others have theirs.
+    pub(super) fn claim(&mut self) -> Option<(i64, Violation)> {
+        let candidates = &self.unclaimed.as_ref()?.candidates;
+        let mut waiting = candidates.iter().copied().filter(|id| self.pending.contains_key(id));
+        let only = match (waiting.next(), candidates.len()) {
+            (Some(only), 1) => Some(only),
+            (Some(_), _) => return None,
+            // Nobody waits for it any more.
+            (None, _) => None,
+        };
+        let unclaimed = self.unclaimed.take()?;
+        Some((only?, unclaimed.violation))
     }
 
     pub(super) fn ids(&self) -> Vec<i64> {

@@ -29,6 +29,8 @@ pub struct LinkNumber(pub u64);
 pub enum Input {
     /// Someone wants a new link now, whatever happened before. Also how it all begins.
     Connect,
+    /// Someone wants what has no link to be tried now, whatever happened before. One that is up is left alone.
+    Retry,
     /// Someone has use for a link. A suspended connection makes one attempt for it, a trial, though no more often than
     /// after the longest wait of its backoff; what failed before counts on.
     Wanted,
@@ -262,6 +264,7 @@ impl Upkeep {
     pub fn handle(&mut self, now: Moment, input: Input) {
         match input {
             Input::Connect => self.connect(now),
+            Input::Retry if matches!(self.phase, Phase::Idle | Phase::Opening) => self.connect(now),
             Input::Wanted => self.wanted(now),
             Input::Close { reason } => self.close(now, reason),
             Input::Session { link, state, cause } if link == self.link => self.session(now, state, cause),

@@ -145,9 +145,10 @@ impl World {
             return;
         }
         // Whoever comes too late changes nothing.
-        for input in [Input::Connect, Input::Wanted, Input::Tick, Input::Close { reason: "again".into() }] {
+        for input in [Input::Connect, Input::Retry, Input::Wanted, Input::Tick] {
             self.stale(input);
         }
+        self.stale(Input::Close { reason: "again".into() });
         let over = self.upkeep.condition() == Condition::CLOSED && self.line == Line::Nothing;
         if !over || self.upkeep.deadline().is_some() {
             self.oracle.fail(|| "closed, and yet not over".into());
@@ -222,6 +223,7 @@ impl World {
             2 | 3 if self.line != Line::Dialling => self.feed(Input::Doubted { link }),
             4 => self.feed(Input::Tick),
             5 | 6 => self.feed(Input::Wanted),
+            7 => self.feed(Input::Retry),
             drawn => {
                 let link = LinkNumber(link.0.wrapping_sub(1 + drawn % 2));
                 let (cause, trouble) = (Cause::ClosedByPeer, Some(Cause::Stalled));

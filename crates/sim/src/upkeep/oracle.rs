@@ -39,6 +39,7 @@ pub enum Seen {
     Healed,
     Reset,
     Tried,
+    Retried,
     Storm,
 }
 
@@ -182,12 +183,17 @@ impl Oracle {
         self.listens(now, input);
         self.cause = None;
         match input {
-            Input::Connect => {
+            // What is up is left alone, and what is closed stays so.
+            Input::Retry if self.closed || matches!(self.line, Line::Up { .. }) => {}
+            Input::Connect | Input::Retry => {
                 self.by_hand = true;
                 (self.attempts, self.rounds) = (0, 0);
                 self.restarts.clear();
                 self.storm.clear();
                 (self.tried, self.on_trial) = (None, false);
+                if matches!(input, Input::Retry) && self.line == Line::Nothing {
+                    self.saw(Seen::Retried, 1);
+                }
                 if matches!(self.line, Line::Up { .. }) && !self.closed {
                     self.replacing = true;
                     self.saw(Seen::Replaced, 1);
@@ -404,7 +410,8 @@ impl Oracle {
         self.demand(upkeep.is_closing() == self.closed, || "is it closed or is it not".into());
         let spins = self.due && deadline.is_some_and(|at| at <= now);
         self.demand(!spins, || format!("wants a tick at once after a tick, {condition}"));
-        let unheard = self.wanted && self.line == Line::Nothing;
+        let asked = self.wanted || self.by_hand && !self.closed;
+        let unheard = asked && self.line == Line::Nothing;
         self.demand(!unheard, || "someone wants it, and nothing is tried".into());
         let wanted = match (self.line, condition) {
             (Line::Nothing, Condition::Reconnecting { until, .. }) => Some(until),

@@ -1,14 +1,15 @@
 //! Which part of a command's argument is a secret, told by the name before it.
 //!
 //! Commands name secrets more shortly than files do: what is no secret in any text, such as a `key`, is taken for one here,
-//! since nothing is lost when a setting is not shown.
+//! since nothing is lost when a setting is not shown. Whoever starts a command and whoever shows one ask here.
 
 use std::ops::Range;
 
-use cardan_proto::secret::is_secret_name;
+use super::is_secret_name;
 
 /// The part of `arg` that nobody is to read, if there is one; `before` is the argument before it.
-pub(crate) fn secret(before: Option<&str>, arg: &str) -> Option<Range<usize>> {
+#[must_use]
+pub fn secret(before: Option<&str>, arg: &str) -> Option<Range<usize>> {
     if let Some((name, value)) = arg.split_once('=')
         && is_secret(name.trim_start_matches('-'), value)
     {
