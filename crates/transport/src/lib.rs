@@ -21,7 +21,7 @@ pub mod error;
 mod group;
 pub mod guard;
 mod ladder;
-mod program;
+pub mod program;
 pub mod socket;
 pub mod spawn;
 pub mod stderr;

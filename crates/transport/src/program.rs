@@ -39,6 +39,12 @@ pub(crate) fn find(program: &OsStr, cwd: Option<&Path>, path: Option<&OsStr>) ->
     Err(refused.unwrap_or_else(|| SpawnError::NotFound { program: lossy(program), searched }))
 }
 
+/// Is it something that can be started here, with our own `PATH`?
+#[must_use]
+pub fn is_program(word: &OsStr) -> bool {
+    find(word, None, std::env::var_os("PATH").as_deref()).is_ok()
+}
+
 /// What the system said, in our words: directory and file were there a moment ago.
 pub(crate) fn explain(error: io::Error, program: &OsStr, file: PathBuf) -> SpawnError {
     let reason = match error.kind() {

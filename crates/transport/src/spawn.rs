@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use cardan_proto::limits::Limits;
-use cardan_proto::secret::{Redactor, Secret, is_secret_name, is_secret_variable};
+use cardan_proto::secret::{Redactor, Secret, argument, is_secret_variable};
 use tokio::process::Command;
 
 use crate::child::ChildLink;
@@ -191,15 +191,14 @@ impl Spawn {
             let value = value.into_string().ok()?;
             is_secret_variable(name.to_str()?).then(|| Secret::new(value))
         });
-        let args = self.args.iter().filter_map(|arg| arg.to_str());
-        let named = args.flat_map(Secret::found_in);
-        // `--token VALUE`
-        let pairs = self.args.iter().zip(self.args.iter().skip(1));
-        let behind = pairs.filter_map(|(option, value)| {
-            let name = option.to_str()?.strip_prefix('-')?;
-            is_secret_name(name).then(|| value.to_str().map(Secret::new))?
+        let args = || self.args.iter().map(|arg| arg.to_str());
+        let named = args().flatten().flat_map(Secret::found_in);
+        let pairs = std::iter::once(None).chain(args()).zip(args());
+        let alone = pairs.filter_map(|(before, arg)| {
+            let arg = arg?;
+            argument::secret(before, arg).map(|range| Secret::new(&arg[range]))
         });
-        Redactor::new(self.secrets.iter().cloned().chain(variables).chain(named).chain(behind))
+        Redactor::new(self.secrets.iter().cloned().chain(variables).chain(named).chain(alone))
     }
 
     /// Starts the server, in a process group of its own. Needs a tokio runtime with I/O and time.

@@ -169,6 +169,15 @@ async fn s1_8_additions_are_merged_and_none_removes() {
     assert_eq!((seen.get("USER"), seen.get("TERM")), (None, Some(&json!("dumb"))));
 }
 
+/// S1-C5: a secret that a command is given as an argument is known by what names it, as in a configuration.
+#[test]
+fn s1_c5_secrets_in_arguments_are_hidden() {
+    let spawn =
+        python("").args(["--auth=bob:hunter22", "-p", "tiger-lily", "--token", "s3cr3t-x", "-p", "8080"]);
+    let told = "bob:hunter22 and tiger-lily and s3cr3t-x at 8080";
+    assert_eq!(spawn.redactor().redact(told), "[redacted] and [redacted] and [redacted] at 8080");
+}
+
 /// S1-C5: the directory of the shell that started us stands in every path that a server tells, and is no secret.
 #[test]
 fn s1_c5_where_a_shell_is_is_not_hidden() {
