@@ -69,7 +69,7 @@ pub(crate) async fn read(wire: &Wire, post: CallPost, response: Response<Incomin
         (Some(_), _) => {
             let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let content_type = content_type.unwrap_or_default().into();
-            let excerpt = excerpt(&text, wire.limits.excerpt_bytes);
+            let excerpt = excerpt(text.trim_ascii(), wire.limits.excerpt_bytes);
             let failure = HttpFailure::Content { status, content_type, excerpt };
             wire.fail(Some(post.call.id), failure, Delivery::Sent).await;
         }
@@ -284,7 +284,7 @@ fn standing(era: Era, sent: SessionSent, status: StatusCode, body: Body, text: &
 pub(crate) fn refusal(head: &response::Parts, text: &[u8], limits: &Limits) -> HttpFailure {
     HttpFailure::Status {
         status: head.status,
-        excerpt: excerpt(text, limits.excerpt_bytes),
+        excerpt: excerpt(text.trim_ascii(), limits.excerpt_bytes),
         hints: Hints::read(&head.headers),
     }
 }

@@ -9,16 +9,16 @@ use cardan_proto::http::redirect::{BadEndpoint, CrossOrigin};
 use cardan_proto::http::url::{BadUrl, Url};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::Hurdle;
+use cardan_proxy::Proxies;
 use cardan_runtime::link::NoLink;
 use cardan_tls::{TlsError, Trust};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
-use hyper_util::client::proxy::matcher::Matcher;
 
 use crate::link::{HttpLink, Setup};
-use crate::net::{Connector, Dial, Tcp};
+use crate::net::{Connector, Dial, Socket, Tcp};
 
 /// Which of the HTTP transports a server has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,18 +41,6 @@ pub enum Kind {
     Cortex,
 }
 
-/// Which proxies are used.
-#[derive(Debug, Clone, Default)]
-pub enum Proxies {
-    /// Those that the environment names: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, but for `NO_PROXY`.
-    #[default]
-    Environment,
-    /// None.
-    Direct,
-    /// This one, for every server beyond this machine.
-    Always(String),
-}
-
 /// A server that is reached over HTTP.
 #[derive(Clone)]
 #[must_use = "call link to get a link"]
@@ -68,9 +56,17 @@ pub struct Http {
 }
 
 impl Http {
-    /// The server at `url`, http or https.
+    /// The server at `url`, http or https, or on a Unix socket: `unix:///path/to.sock#/mcp`, where what follows the `#` is the
+    /// path of its URL.
     pub fn new(url: &str) -> Result<Self, HttpError> {
-        let url = Url::parse(url).map_err(|why| HttpError::Url { url: url.into(), why })?;
+        let parsed = |text: &str| Url::parse(text).map_err(|why| HttpError::Url { url: url.into(), why });
+        let (url, dial) = match on_socket(url) {
+            Some((socket, path)) => {
+                let socket: Arc<dyn Dial> = Arc::new(Socket(socket.into()));
+                (parsed(&format!("http://localhost{path}"))?, Some(socket))
+            }
+            None => (parsed(url)?, None),
+        };
         Ok(Self {
             url,
             kind: Kind::Auto,
@@ -79,7 +75,7 @@ impl Http {
             proxies: Proxies::Environment,
             cross_origin: CrossOrigin::Refuse,
             limits: Limits::DEFAULT,
-            dial: None,
+            dial,
         })
     }
 
@@ -172,11 +168,6 @@ impl Http {
             true => Some(Arc::new(self.trust.client(cardan_tls::HTTP).map_err(HttpError::Tls)?)),
             false => None,
         };
-        let proxies = match &self.proxies {
-            Proxies::Environment => Matcher::from_env(),
-            Proxies::Direct => Matcher::builder().build(),
-            Proxies::Always(proxy) => Matcher::builder().all(proxy.clone()).build(),
-        };
         let cross_origin = match self.trust.has_identity() {
             true => CrossOrigin::Refuse,
             false => self.cross_origin,
@@ -185,10 +176,23 @@ impl Http {
         let connector = Connector {
             dial: dial.unwrap_or_else(|| Arc::new(Tcp::new(self.limits.keep_alive_interval))),
             tls,
-            proxies: Arc::new(proxies),
+            routes: Arc::new(self.proxies.routes()),
             timeout: self.limits.connect_timeout,
         };
         Ok((connector, cross_origin))
+    }
+}
+
+/// The socket and the path of an address that names both, as VS Code spells it.
+fn on_socket(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_path = |text: &str| text.starts_with('/');
+    if !scheme.eq_ignore_ascii_case("unix") || !is_path(rest) {
+        return None;
+    }
+    match rest.rsplit_once('#') {
+        Some((socket, path)) if is_path(path) => Some((socket, path)),
+        _ => Some((rest, "/")),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Lane {
     keeps_alive: KeepsAlive,
     reading: Reading,
     brought: Brought,
+    /// Bytes came since the last item, or since somebody last looked.
+    midway: bool,
 }
 
 /// What came on a lane so far.
@@ -72,7 +74,7 @@ impl Lane {
             SseDecoder::new(limits.event_bytes).with_field_bytes(limits.event_field_bytes).with_last_id(last);
         let idle = limits.read_idle_timeout;
         let (keeps_alive, reading, brought) = (KeepsAlive::Unknown, Reading::Open, Brought::Nothing);
-        Self { body, decoder, idle, keeps_alive, reading, brought }
+        Self { body, decoder, idle, keeps_alive, reading, brought, midway: false }
     }
 
     /// The id to resume after, empty if there is none.
@@ -89,7 +91,19 @@ impl Lane {
         self.brought
     }
 
-    /// The next thing. Nothing follows an end.
+    /// The next thing, or nothing if none has come for so long, and no part of one either.
+    pub(crate) async fn next_within(&mut self, patience: Option<Duration>) -> Option<Item> {
+        let Some(patience) = patience else { return Some(self.next().await) };
+        loop {
+            match timeout(patience, self.next()).await {
+                Ok(item) => return Some(item),
+                Err(_) if !std::mem::take(&mut self.midway) => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The next thing. Nothing follows an end. What is dropped halfway has lost nothing.
     pub(crate) async fn next(&mut self) -> Item {
         loop {
             if let Reading::Over(why) = &self.reading {
@@ -109,7 +123,10 @@ impl Lane {
                 }
             }
             match self.chunk().await {
-                Ok(Some(chunk)) => self.decoder.feed(chunk),
+                Ok(Some(chunk)) => {
+                    self.midway = true;
+                    self.decoder.feed(chunk);
+                }
                 Ok(None) => self.reading = Reading::Over(None),
                 Err(why) => self.reading = Reading::Over(Some(why)),
             }
@@ -117,6 +134,7 @@ impl Lane {
     }
 
     fn item(&mut self, item: SseItem) -> Option<Item> {
+        self.midway = false;
         match item {
             SseItem::Event(event) => Some(Item::Event(event)),
             SseItem::Comment => {
@@ -189,9 +207,11 @@ pub(crate) async fn get(wire: &Wire, url: &Url, heads: &Heads, last: &str) -> Go
     let (head, body) = response.into_parts();
     let failure = answer::status_failure(&head, body, &wire.limits).await;
     match status {
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-            Got::Unwell(failure)
-        }
+        // Of a lane that was cut, and whose server has not noticed yet, it says that someone reads it.
+        StatusCode::CONFLICT
+        | StatusCode::REQUEST_TIMEOUT
+        | StatusCode::TOO_EARLY
+        | StatusCode::TOO_MANY_REQUESTS => Got::Unwell(failure),
         _ if status.is_server_error() => Got::Unwell(failure),
         _ => Got::Refused(failure),
     }
@@ -239,6 +259,32 @@ impl Waits {
             // After a restart of the server its clients should not come back as one.
             _ => Some((doubled + jitter(doubled / 4)).max(named.unwrap_or_default())),
         }
+    }
+}
+
+/// How long a resumed lane may say nothing before it is asked for again: longer each time, and as often as it takes.
+/// Whoever waits for the reply has deadlines.
+pub(crate) struct Patience {
+    next: Duration,
+    min: Duration,
+    max: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let (min, max) = (limits.resumed_silence, limits.read_idle_timeout);
+        Self { next: min, min, max }
+    }
+
+    /// It said something: the next silence is as suspect as the first.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.min;
+    }
+
+    pub(crate) fn next(&mut self) -> Duration {
+        let next = self.next;
+        self.next = (next * 2).min(self.max);
+        next
     }
 }
 

@@ -33,7 +33,7 @@ mod pool;
 mod refresh;
 mod stream;
 
-pub use build::{Http, HttpError, Kind, Proxies};
+pub use build::{Http, HttpError, Kind};
 pub use carrier::Carrier;
 pub use fetch::FetchError;
 pub use link::HttpLink;

@@ -4,21 +4,22 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cardan_proto::session::event::Hurdle;
+use cardan_proxy::{Proxy, Routes};
 use http::Uri;
 use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -35,6 +36,11 @@ pub type Dialing = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Se
 pub trait Dial: Send + Sync + 'static {
     /// Makes a stream to `host`, a name or an address.
     fn dial(&self, host: &str, port: u16) -> Dialing;
+
+    /// Where that leads, in words.
+    fn place(&self, host: &str, port: u16) -> String {
+        format!("{host}:{port}")
+    }
 }
 
 /// TCP, to whichever address of the host answers first.
@@ -59,6 +65,20 @@ impl Dial for Tcp {
             let stream = connector.call(uri).await.map_err(io::Error::other)?;
             Ok(Box::new(stream.into_inner()) as Box<dyn Stream>)
         })
+    }
+}
+
+/// A Unix socket, whatever host is meant.
+pub(crate) struct Socket(pub(crate) PathBuf);
+
+impl Dial for Socket {
+    fn dial(&self, _host: &str, _port: u16) -> Dialing {
+        let path = self.0.clone();
+        Box::pin(async move { Ok(Box::new(UnixStream::connect(&path).await?) as Box<dyn Stream>) })
+    }
+
+    fn place(&self, _host: &str, _port: u16) -> String {
+        self.0.display().to_string()
     }
 }
 
@@ -130,20 +150,14 @@ pub(crate) struct Connector {
     pub(crate) dial: Arc<dyn Dial>,
     /// None for servers that are reached in the clear.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) proxies: Arc<Matcher>,
+    pub(crate) routes: Arc<Routes>,
     pub(crate) timeout: Duration,
 }
 
 impl Connector {
-    /// The proxy on the way to `uri`. What runs on this machine is never behind one.
-    pub(crate) fn proxy(&self, uri: &Uri) -> Option<Intercept> {
-        let host = uri.host().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let loopback = bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if loopback || bare == "localhost" || bare.ends_with(".localhost") {
-            return None;
-        }
-        self.proxies.intercept(uri)
+    /// The proxy on the way to `uri`.
+    pub(crate) fn proxy(&self, uri: &Uri) -> Option<Proxy> {
+        self.routes.proxy(uri)
     }
 
     async fn connect(self, uri: Uri) -> io::Result<Conn> {
@@ -167,17 +181,11 @@ impl Connector {
     }
 
     /// A stream to the proxy, and for `target` a tunnel through it.
-    async fn through(&self, proxy: &Intercept, target: Option<(&str, u16)>) -> io::Result<Box<dyn Stream>> {
-        let uri = proxy.uri();
-        if uri.scheme_str() != Some("http") {
-            let scheme = uri.scheme_str().unwrap_or("no scheme");
-            return Err(io::Error::other(format!("proxies are reached by http, not by {scheme}")));
-        }
-        let (host, port, _) = place(uri)?;
+    async fn through(&self, proxy: &Proxy, target: Option<(&str, u16)>) -> io::Result<Box<dyn Stream>> {
+        let (host, port) = proxy.place()?;
         let mut stream = self.dial.dial(&host, port).await?;
         if let Some((host, port)) = target {
-            let auth = proxy.basic_auth().and_then(|value| value.to_str().ok());
-            tunnel(&mut stream, &format!("{host}:{port}"), auth).await?;
+            proxy.tunnel(&mut stream, &format!("{host}:{port}")).await?;
         }
         Ok(stream)
     }
@@ -189,30 +197,6 @@ fn place(uri: &Uri) -> io::Result<(String, u16, bool)> {
     let secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
     Ok((host.to_owned(), port, secure))
-}
-
-/// The longest answer to CONNECT that is read.
-const TUNNEL_HEAD_BYTES: usize = 8 << 10;
-
-/// Asks a proxy for a tunnel (RFC 9110, 9.3.6).
-async fn tunnel(stream: &mut Box<dyn Stream>, target: &str, auth: Option<&str>) -> io::Result<()> {
-    let auth = auth.map(|auth| format!("proxy-authorization: {auth}\r\n")).unwrap_or_default();
-    let ask = format!("CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{auth}\r\n");
-    stream.write_all(ask.as_bytes()).await?;
-    stream.flush().await?;
-    // Byte by byte: what follows the head belongs to the tunnel.
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        if head.len() >= TUNNEL_HEAD_BYTES {
-            return Err(io::Error::other("the proxy's answer is too long"));
-        }
-        head.push(stream.read_u8().await?);
-    }
-    let first = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
-    match first.split(' ').nth(1) {
-        Some(status) if status.starts_with('2') => Ok(()),
-        _ => Err(io::Error::other(format!("the proxy refused the tunnel: {first}"))),
-    }
 }
 
 impl Service<Uri> for Connector {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use cardan_proto::http::failure::HttpFailure;
-use cardan_proto::http::redirect::{self, CrossOrigin};
+use cardan_proto::http::redirect::{self, CrossOrigin, Unfollowed};
 use cardan_proto::http::url::Url;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Delivery, Hurdle};
@@ -70,13 +70,16 @@ impl Pool {
         let mut hops_left = self.hops;
         loop {
             let request = self.request(&method, &url, &headers, body.clone())?;
-            let response = self.client.request(request).await.map_err(failed)?;
+            let response = self.client.request(request).await.map_err(|error| {
+                let place = self.connector.dial.place(&url.host().to_string(), url.port());
+                failed(error, &place)
+            })?;
             if !response.status().is_redirection() {
                 return Ok(response);
             }
             let head = (response.status(), response.headers());
             let hop = redirect::follow(&url, &method, head, hops_left, self.cross_origin)
-                .map_err(|refusal| (HttpFailure::Redirect(refusal), turned_away(head.0)))?;
+                .map_err(|why| (HttpFailure::Redirect(Unfollowed::new(why, head.1)), turned_away(head.0)))?;
             hop.carry.apply(&mut headers);
             url = hop.url;
             hops_left -= 1;
@@ -117,11 +120,14 @@ fn turned_away(status: StatusCode) -> Delivery {
 }
 
 /// What is not a connection that failed may have been written.
-fn failed(error: hyper_util::client::legacy::Error) -> Failed {
-    let text = words(&error);
+fn failed(error: hyper_util::client::legacy::Error, place: &str) -> Failed {
     if error.is_connect() {
-        return (HttpFailure::Connect { hurdle: hurdle_of(&error), why: text }, Delivery::NotSent);
+        // That it is about a connection is said already; where to and why not is behind it.
+        let why = std::error::Error::source(&error).map_or_else(|| words(&error), words);
+        let why = format!("{place}: {why}").into();
+        return (HttpFailure::Connect { hurdle: hurdle_of(&error), why }, Delivery::NotSent);
     }
+    let text = words(&error);
     let cancelled = std::error::Error::source(&error)
         .and_then(|source| source.downcast_ref::<hyper::Error>())
         .is_some_and(hyper::Error::is_canceled);

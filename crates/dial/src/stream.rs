@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::answer::{self, Seen};
 use crate::exchange::{CallPost, News, Wire};
 use crate::head::Heads;
-use crate::lane::{Brought, Got, Item, Lane, Waits, get};
+use crate::lane::{Brought, Got, Item, Lane, Patience, Waits, get};
 
 /// How the reading of a reply ended.
 enum Followed {
@@ -34,36 +34,59 @@ enum Followed {
     Ended {
         /// What broke; nothing: the stream was closed properly.
         why: Option<Box<str>>,
-        /// Whether any event came.
-        useful: bool,
+        told: Told,
     },
+    /// Nothing has come for longer than was granted.
+    Quiet(Told),
+}
+
+/// What came on a lane beside the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    Nothing,
+    /// Something to resume after.
+    Events,
+    Messages,
 }
 
 /// Reads the reply to a call from its lane. A legacy lane that breaks is resumed after its last event.
+///
+/// A resumed lane that says nothing may be dead: there are servers that replay what they have kept and carry nothing after
+/// it, though they keep it. So it is asked for again after a while, which brings what they kept meanwhile.
 pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
     let mut lane = Lane::new(body, &wire.limits, "");
-    let mut waits = Waits::new(&wire.limits);
-    let mut retry = None;
+    let (mut waits, mut patience) = (Waits::new(&wire.limits), Patience::new(&wire.limits));
+    let (mut retry, mut silence, mut why) = (None, None, None);
     loop {
-        let why = match follow(wire, &mut post, &mut lane).await {
+        let (told, pause) = match follow(wire, &mut post, &mut lane, silence).await {
             Followed::Replied => return linger(wire, &mut post, &mut lane).await,
             Followed::Unreadable(rule) => return answer::broken(wire, &post, rule, "").await,
-            Followed::Ended { why, useful } => {
-                if useful {
-                    waits.reset();
-                }
-                why
+            Followed::Ended { why: broke, told } => {
+                why = broke;
+                (told, None)
             }
+            // The server gets time to notice that nobody reads the old one.
+            Followed::Quiet(told) => (told, Some(wire.limits.reconnect_wait_min)),
         };
+        if told != Told::Nothing {
+            waits.reset();
+        }
+        if told == Told::Messages {
+            patience.reset();
+        }
         retry = lane.retry().or(retry);
         let last = lane.last_id().to_owned();
         if post.era == Era::Modern || last.is_empty() || post.parts.is_some() {
             return lose(wire, post, why).await;
         }
-        match resume(wire, &post, &last, retry, &mut waits).await {
+        // What is read no more is let go before it is asked for again.
+        drop(lane);
+        let pause = pause.map(|pause| pause.max(retry.unwrap_or_default())).or_else(|| waits.next(retry));
+        match resume(wire, &post, &last, pause, (retry, &mut waits)).await {
             Some(body) => lane = Lane::new(body, &wire.limits, &last),
             None => return lose(wire, post, why).await,
         }
+        silence = Some(patience.next());
     }
 }
 
@@ -75,19 +98,19 @@ async fn lose(wire: &Wire, post: CallPost, why: Option<Box<str>>) {
     wire.fail(Some(post.call.id), failure, Delivery::Unknown).await;
 }
 
-/// Asks for the rest of a reply until there is one, or no hope.
+/// Asks for the rest of a reply, after a pause, until there is one, or no hope.
 async fn resume(
     wire: &Wire,
     post: &CallPost,
     last: &str,
-    retry: Option<Duration>,
-    waits: &mut Waits,
+    mut pause: Option<Duration>,
+    (retry, waits): (Option<Duration>, &mut Waits),
 ) -> Option<Incoming> {
     loop {
-        sleep(waits.next(retry)?).await;
+        sleep(pause?).await;
         match get(wire, &post.url, &post.heads, last).await {
             Got::Lane(body) => return Some(body),
-            Got::Unwell(_) => {}
+            Got::Unwell(_) => pause = waits.next(retry),
             Got::SessionGone(status) => {
                 if let Some(session) = post.session.clone() {
                     // The call may have run, so it is not sent again; the next ones need a session.
@@ -100,13 +123,14 @@ async fn resume(
     }
 }
 
-/// Reads until the reply, or the end.
-async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane) -> Followed {
-    let (mut useful, mut unreadable) = (false, None);
+/// Reads until the reply, or the end, or until nothing came for as long as is granted.
+async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane, silence: Option<Duration>) -> Followed {
+    let (mut told, mut unreadable) = (Told::Nothing, None);
     loop {
-        match lane.next().await {
+        let Some(item) = lane.next_within(silence).await else { return Followed::Quiet(told) };
+        match item {
             Item::Event(event) => {
-                useful = true;
+                told = told.max(if event.data.is_empty() { Told::Events } else { Told::Messages });
                 match take(wire, post, event).await {
                     Seen::Reply => return Followed::Replied,
                     Seen::Unreadable(rule) => unreadable = Some(rule),
@@ -125,9 +149,9 @@ async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane) -> Followed {
                 {
                     return Followed::Replied;
                 }
-                return unreadable.map_or(Followed::Ended { why: None, useful }, Followed::Unreadable);
+                return unreadable.map_or(Followed::Ended { why: None, told }, Followed::Unreadable);
             }
-            Item::End(why) => return Followed::Ended { why, useful },
+            Item::End(why) => return Followed::Ended { why, told },
         }
     }
 }
@@ -179,7 +203,7 @@ fn progress(id: &CallId, count: usize) -> Bytes {
 
 /// After the reply the stream should end. Waiting for that keeps the connection; waiting long keeps it busy.
 async fn linger(wire: &Wire, post: &mut CallPost, lane: &mut Lane) {
-    let rest = async { while let Followed::Replied = follow(wire, post, lane).await {} };
+    let rest = async { while let Followed::Replied = follow(wire, post, lane, None).await {} };
     let _ = timeout(wire.limits.drain_timeout, rest).await;
 }
 

@@ -15,10 +15,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cardan_client::{CallError, Client};
-use cardan_dial::{Http, Kind, Proxies};
+use cardan_dial::{Http, Kind};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
-use cardan_proto::session::event::CallOptions;
+use cardan_proto::session::event::{CallOptions, Delivery, Wanted};
+use cardan_proxy::Proxies;
 use proxy::{Cut, Fault, Pace, Proxy, Way, places};
 use serde_json::json;
 
@@ -130,5 +131,71 @@ async fn server_everything_over_a_bad_network() {
                 client.close("done").await;
             }
         }
+    }
+}
+
+/// The reference server over Streamable HTTP, with events that can be resumed or without; nothing when it is not installed.
+fn resumable(how: &[&str]) -> Option<(Peer, SocketAddr)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../peers/node-everything");
+    if !folder.join("node_modules").is_dir() {
+        assert!(std::env::var_os("CARDAN_PEERS").is_none(), "node-everything is required and not installed");
+        eprintln!("skipped: node-everything is not installed; `cargo xtask test` installs it");
+        return None;
+    }
+    let mut child = Command::new("node")
+        .arg(folder.join("start.mjs"))
+        .arg("--http")
+        .args(how)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("node starts");
+    let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let peer = Peer(child);
+    let mut lines = stdout.lines().map_while(Result::ok);
+    let address = lines.find_map(|line| {
+        let place = line.strip_prefix("http://")?.strip_suffix("/mcp")?;
+        Some(place.parse().expect("an address"))
+    });
+    // What it says later must not fill the pipe; the thread ends with the process.
+    std::thread::spawn(move || lines.count());
+    Some((peer, address.expect("it says where it listens")))
+}
+
+/// S0-85, S0-25, F11: the connection of a long call is reset halfway. With event ids the call goes on where it was, without
+/// loss, repetition or a second call; without them it ends there and then, and says that it may have been carried out. All
+/// of that with the limits that everyone has.
+///
+/// Version 2026.8.31 of the server resumes badly: its event store returns the id of the last event where its SDK wants
+/// that of the stream, so what comes after the replay is kept and never sent. A client that only listens there waits for
+/// its deadline, half a minute; asked again, the server replays the rest.
+#[tokio::test]
+async fn s0_85_a_call_to_server_everything_is_cut_halfway() {
+    for how in [&[][..], &["--without-ids"]] {
+        let Some((_peer, address)) = resumable(how) else { return };
+        let proxy = Proxy::before(address).await;
+        let http = Http::new(&format!("http://{}/mcp", proxy.address)).unwrap().proxies(Proxies::Direct);
+        let client = Client::builder("tester", "1").connect(async || http.link()).await.unwrap();
+        let options = CallOptions { progress: Wanted::Yes, ..CallOptions::default() };
+        let long = json!({ "duration": 3, "steps": 6 });
+        let mut call = client.call_tool_with("trigger-long-running-operation", &long, options).unwrap();
+        let mut heard = vec![call.progress().await.expect("it runs").progress];
+        proxy.arm(Some(Cut { way: Way::Down, after: 1, fault: Fault::Reset }));
+        while let Some(progress) = call.progress().await {
+            heard.push(progress.progress);
+        }
+        let outcome = call.await;
+        assert!(proxy.seen().fired);
+        assert_eq!(proxy.seen().times_up("tools/call"), 0, "it is not called again");
+        if how.is_empty() {
+            assert_eq!((heard, outcome.unwrap().failed()), (vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], false));
+        } else {
+            let lost = matches!(&outcome, Err(CallError::Lost { delivery: Delivery::Unknown, .. }));
+            assert!(lost && outcome.unwrap_err().may_have_executed());
+            assert_eq!(heard, [1.0], "nothing came after the cut");
+        }
+        echo(&client, "next").await.unwrap();
+        client.close("done").await;
     }
 }

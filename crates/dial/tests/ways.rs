@@ -7,12 +7,13 @@ mod common;
 use std::sync::Arc;
 
 use cardan_client::{CallError, Client};
-use cardan_dial::{Dial, Http, HttpError, Kind, Proxies};
+use cardan_dial::{Dial, Http, HttpError, Kind};
 use cardan_proto::dialect::{CortexForm, Dialect};
 use cardan_proto::http::redirect::CrossOrigin;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Wanted};
+use cardan_proxy::Proxies;
 use cardan_tls::TlsError;
 use common::*;
 use serde_json::json;

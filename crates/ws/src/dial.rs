@@ -11,10 +11,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use cardan_proto::finding::excerpt;
+use cardan_proto::http::page;
 use cardan_proto::http::upgrade::{self, Unagreed};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::Hurdle;
 use cardan_proto::socket::SUBPROTOCOL;
+use cardan_proxy::{Proxies, Proxy};
 use cardan_runtime::link::NoLink;
 use cardan_tls::Trust;
 use http::header::{
@@ -46,12 +48,14 @@ pub struct Dial {
     headers: HeaderMap,
     limits: Limits,
     trust: Trust,
+    proxies: Proxies,
 }
 
 impl Dial {
-    /// Within `limits`; TLS as the machine trusts it.
+    /// Within `limits`; TLS as the machine trusts it, through the proxies that the environment names.
     pub fn new(limits: &Limits) -> Self {
-        Self { headers: HeaderMap::new(), limits: limits.clone(), trust: Trust::default() }
+        let (headers, trust, proxies) = (HeaderMap::new(), Trust::default(), Proxies::default());
+        Self { headers, limits: limits.clone(), trust, proxies }
     }
 
     /// With a header on the opening request. Those of the handshake itself are not to be changed.
@@ -70,6 +74,12 @@ impl Dial {
     /// With other trust, or a certificate of ours.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
+        self
+    }
+
+    /// Through other proxies, or none.
+    pub fn proxies(mut self, proxies: Proxies) -> Self {
+        self.proxies = proxies;
         self
     }
 }
@@ -105,6 +115,13 @@ pub enum DialError {
         /// Host and port.
         address: Box<str>,
         /// What the system said.
+        source: io::Error,
+    },
+    /// The proxy before it lets nobody through.
+    Proxy {
+        /// Host and port of the server.
+        address: Box<str>,
+        /// What is wrong with the proxy, or what it said.
         source: io::Error,
     },
     /// No answer in time.
@@ -152,15 +169,23 @@ impl fmt::Display for DialError {
             Self::Unreachable { address, source } => {
                 write!(f, "no connection to `{address}`: {source}; check the address and start the server")
             }
+            Self::Proxy { address, source } => {
+                write!(
+                    f,
+                    "no connection to `{address}` through the proxy: {source}; check the proxy, or name the server in NO_PROXY"
+                )
+            }
             Self::TimedOut(address) => write!(f, "no answer from `{address}` in time; check the address"),
             Self::Tls { address, source } => {
                 write!(f, "no TLS with `{address}`: {source}; check its certificate and the name")
             }
-            Self::Refused { address, status, body } if body.is_empty() => {
-                write!(f, "`{address}` opens no WebSocket: it answered {status}; check the path")
-            }
             Self::Refused { address, status, body } => {
-                write!(f, "`{address}` opens no WebSocket: it answered {status}: {body}")
+                write!(f, "`{address}` opens no WebSocket: it answered {status}")?;
+                match (&*page::words(body), *status) {
+                    ("", StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Ok(()),
+                    ("", _) => f.write_str("; check the path"),
+                    (words, _) => write!(f, ": {words}"),
+                }
             }
             Self::Unagreed { address, why } => write!(f, "`{address}` opens no WebSocket: {why}"),
             Self::BadHandshake { address, source } => {
@@ -174,7 +199,7 @@ impl Error for DialError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Unresolved { source, .. } | Self::Unreachable { source, .. } => Some(source),
-            Self::Tls { source, .. } => Some(source),
+            Self::Tls { source, .. } | Self::Proxy { source, .. } => Some(source),
             Self::BadHandshake { source, .. } => Some(source),
             _ => None,
         }
@@ -186,7 +211,7 @@ impl NoLink for DialError {
         match self {
             Self::BadUrl { .. } | Self::BadToken => Hurdle::Config,
             Self::Unresolved { .. } => Hurdle::Dns,
-            Self::Unreachable { .. } => Hurdle::Connect,
+            Self::Unreachable { .. } | Self::Proxy { .. } => Hurdle::Connect,
             Self::TimedOut(_) => Hurdle::Late,
             Self::Tls { .. } => Hurdle::Tls,
             Self::Refused { status, .. } => Hurdle::Status(*status),
@@ -210,18 +235,36 @@ pub async fn open(url: &str, options: &Dial) -> Result<Stream, DialError> {
 }
 
 async fn reach(place: &Place, options: &Dial) -> Result<Stream, DialError> {
-    let stream = connect(place).await?;
+    let stream = match options.proxies.routes().proxy(&place.as_http()?) {
+        None => connect(&place.host, place.port).await?,
+        Some(proxy) => through(&proxy, place).await?,
+    };
     match place.scheme {
         Scheme::Ws => shake(stream, place, options).await,
         Scheme::Wss => shake(encrypt(stream, place, options).await?, place, options).await,
     }
 }
 
-async fn connect(place: &Place) -> Result<TcpStream, DialError> {
-    let unreachable = |source| DialError::Unreachable { address: place.address(), source };
-    let unresolved = |source| DialError::Unresolved { address: place.address(), source };
+/// A tunnel through a proxy, in the clear too: it is HTTP for no longer than the handshake.
+async fn through(proxy: &Proxy, place: &Place) -> Result<TcpStream, DialError> {
+    let stopped = |source| DialError::Proxy { address: place.address(), source };
+    let (host, port) = proxy.place().map_err(stopped)?;
+    let stream = connect(host.trim_start_matches('[').trim_end_matches(']'), port).await;
+    let mut stream = stream.map_err(|error| match error {
+        DialError::Unresolved { address, source } | DialError::Unreachable { address, source } => {
+            stopped(io::Error::new(source.kind(), format!("{address}: {source}")))
+        }
+        other => other,
+    })?;
+    proxy.tunnel(&mut stream, &place.address()).await.map_err(stopped)?;
+    Ok(stream)
+}
+
+async fn connect(host: &str, port: u16) -> Result<TcpStream, DialError> {
+    let unreachable = |source| DialError::Unreachable { address: address(host, port), source };
+    let unresolved = |source| DialError::Unresolved { address: address(host, port), source };
     let mut last = None;
-    for address in tokio::net::lookup_host((&*place.host, place.port)).await.map_err(unresolved)? {
+    for address in tokio::net::lookup_host((host, port)).await.map_err(unresolved)? {
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 // A small message must not wait for the next one.
@@ -371,13 +414,26 @@ impl Place {
         Ok(Self { scheme, host: host.into(), port, authority: authority.as_str().into(), path })
     }
 
-    /// Host and port, for people.
+    /// Host and port.
     fn address(&self) -> Box<str> {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port).into()
-        } else {
-            format!("{}:{}", self.host, self.port).into()
-        }
+        address(&self.host, self.port)
+    }
+
+    /// The same place by the schemes that proxies are named for.
+    fn as_http(&self) -> Result<Uri, DialError> {
+        let scheme = match self.scheme {
+            Scheme::Ws => "http",
+            Scheme::Wss => "https",
+        };
+        let uri = format!("{scheme}://{}/", self.address());
+        uri.parse().map_err(|_| DialError::BadUrl { url: self.address(), why: "its host cannot be named" })
+    }
+}
+
+fn address(host: &str, port: u16) -> Box<str> {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}").into(),
+        false => format!("{host}:{port}").into(),
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use cardan_proto::http::upgrade::Unagreed;
 use cardan_proto::limits::Limits;
+use cardan_proxy::Proxies;
 use cardan_tls::Trust;
 use cardan_ws::{Dial, DialError, dial, key};
 use http::header::{HeaderName, HeaderValue};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -139,10 +140,9 @@ async fn nobody_is_waited_for_without_end() {
     assert!(matches!(error, DialError::Unreachable { .. }), "{error}");
 }
 
-/// S1-38: `wss://` is opened over TLS if the certificate is trusted, and not otherwise.
-#[tokio::test]
-async fn s1_38_tls_is_checked() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+/// A server of this name, and trust in it.
+fn certified(name: &str) -> (TlsAcceptor, Trust) {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let certificate = CertificateDer::from(made.cert.der().to_vec());
     let private = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -152,7 +152,17 @@ async fn s1_38_tls_is_checked() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], private)
         .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(server));
+    let file = std::env::temp_dir().join(format!("cardan-ws-{name}-{}.pem", std::process::id()));
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    let trusting = Trust::default().roots(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    (TlsAcceptor::from(Arc::new(server)), trusting)
+}
+
+/// S1-38: `wss://` is opened over TLS if the certificate is trusted, and not otherwise.
+#[tokio::test]
+async fn s1_38_tls_is_checked() {
+    let (acceptor, trusting) = certified("localhost");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("wss://localhost:{}/ws", listener.local_addr().unwrap().port());
     let serving = tokio::spawn(async move {
@@ -169,10 +179,60 @@ async fn s1_38_tls_is_checked() {
     // The machine does not trust it.
     let error = dial(&url, &options()).await.unwrap_err();
     assert!(matches!(error, DialError::Tls { .. }), "{error}");
-    let file = std::env::temp_dir().join(format!("cardan-ws-roots-{}.pem", std::process::id()));
-    std::fs::write(&file, made.cert.pem()).unwrap();
-    let trusting = Trust::default().roots(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
     dial(&url, &options().trust(trusting)).await.unwrap();
     assert_eq!(serving.await.unwrap(), 1);
+}
+
+/// A proxy that makes tunnels to `server`, whatever it is asked for; what it was asked comes back.
+async fn proxying(server: String) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let proxied = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(b"HTTP/1.1 200 Go on\r\n\r\n").await.unwrap();
+        let mut server = TcpStream::connect(server).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+        String::from_utf8(head).unwrap().lines().map(str::to_owned).collect()
+    });
+    (address, proxied)
+}
+
+/// CLI-44: a proxy is asked for a tunnel, in the clear and for TLS, with its own credentials; it never stands before this machine.
+#[tokio::test]
+async fn proxies_are_tunnelled_through() {
+    let (acceptor, trust) = certified("server.test");
+    for scheme in ["ws", "wss"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let acceptor = acceptor.clone();
+        let served = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = |head: &[String]| switching(head, "Sec-WebSocket-Protocol: mcp\r\n");
+            match scheme {
+                "ws" => answered(stream, answer).await,
+                _ => answered(acceptor.accept(stream).await.unwrap(), answer).await,
+            }
+        });
+        let (proxy, proxied) = proxying(server).await;
+        let proxies = Proxies::Always(format!("http://user:pw@{proxy}"));
+        let options = options().trust(trust.clone()).proxies(proxies);
+        drop(dial(&format!("{scheme}://server.test:8443/ws"), &options).await.unwrap());
+        assert_eq!(value(&served.await.unwrap(), "host").as_deref(), Some("server.test:8443"));
+        let asked = proxied.await.unwrap();
+        assert_eq!(asked[0], "CONNECT server.test:8443 HTTP/1.1");
+        assert_eq!(value(&asked, "proxy-authorization").as_deref(), Some("Basic dXNlcjpwdw=="));
+        // Nobody listens at that port; the server itself does.
+        let (here, served) = serving(|head| switching(head, "Sec-WebSocket-Protocol: mcp\r\n")).await;
+        let nobody = Proxies::Always("http://127.0.0.1:1".to_owned());
+        dial(&format!("ws://{here}/"), &options.clone().proxies(nobody.clone())).await.unwrap();
+        served.await.unwrap();
+        let error = dial(&format!("{scheme}://server.test/"), &options.proxies(nobody)).await.unwrap_err();
+        assert!(matches!(error, DialError::Proxy { .. }), "{error:?}");
+        assert!(error.to_string().contains("`server.test:"), "{error}");
+        assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    }
 }

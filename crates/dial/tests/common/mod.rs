@@ -155,7 +155,7 @@ impl Stage {
     }
 
     pub fn http_at(&self, url: &str) -> Http {
-        Http::new(url).unwrap().dial(Arc::new(self.clone())).proxies(cardan_dial::Proxies::Direct)
+        Http::new(url).unwrap().dial(Arc::new(self.clone())).proxies(cardan_proxy::Proxies::Direct)
     }
 
     pub fn asked(&self) -> Vec<Asked> {

@@ -343,7 +343,7 @@ fn judge_all(story: &mut Story, plan: &Plan, book: &Book, seen: &Seen) {
 
 /// S0-83, S0-84, S0-85, in simulation: whatever a peer answers, each call has the one end that its own answer leads to;
 /// a failing status never brings a result; a broken lane is resumed where, and only where, there is something to resume
-/// after.
+/// after, and one that stays silent when it is resumed is asked for again.
 #[test]
 fn s0_83_every_seed_keeps_the_rules() {
     story::every(300, AGAIN, run);
@@ -354,7 +354,7 @@ fn s0_83_every_seed_keeps_the_rules() {
 fn the_runs_are_eventful() {
     story::eventful(120, &[&CASES[..], &["404"]].concat(), 5, |seed| run_as(Era::Modern, seed));
     let legacy = ["a forgotten session", "a stream that is resumed", "a reply on the push lane"];
-    let resuming = ["resuming that is given up", "resuming that is refused"];
+    let resuming = ["resuming that is given up", "resuming that is refused", "a resumed lane that is dead"];
     story::eventful(120, &[&CASES[..], &legacy, &resuming].concat(), 5, |seed| run_as(Era::Legacy, seed));
 }
 

@@ -4,6 +4,7 @@ use cardan_proto::era::Era;
 use cardan_proto::session::event::Delivery;
 use cardan_sim::rng::Rng;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use crate::common::{Say, message};
 use crate::deed::{End, Why};
@@ -38,6 +39,8 @@ struct Lane {
     fragment: bool,
     /// Whether the connection breaks.
     torn: bool,
+    /// Whether it stays open instead, without another word. Only where it resumes another.
+    dead: bool,
 }
 
 impl Lane {
@@ -49,7 +52,12 @@ impl Lane {
             reply: rng.percent(40),
             fragment: rng.percent(20),
             torn: rng.percent(50),
+            dead: false,
         }
+    }
+
+    fn resumed(rng: &mut Rng) -> Self {
+        Self { dead: rng.percent(40), ..Self::draw(rng) }
     }
 
     /// Events before the reply.
@@ -63,8 +71,8 @@ impl Stream {
         let mut pieces = vec![Piece::Lane(Lane::draw(rng))];
         for _ in 0..rng.below(5) {
             pieces.push(match rng.percent(60) {
-                true => Piece::Lane(Lane::draw(rng)),
-                false => Piece::Status(rng.pick(&[429, 500, 503, 503, 405, 400, 403, 404])),
+                true => Piece::Lane(Lane::resumed(rng)),
+                false => Piece::Status(rng.pick(&[409, 429, 500, 503, 503, 405, 400, 403, 404])),
             });
         }
         Self { ids: rng.percent(70), retry_ms: rng.pick(&[None, Some(0), Some(700)]), pieces }
@@ -94,6 +102,9 @@ impl Stream {
         }
         if lane.reply {
             said += &format!("{}{}", id(), message(reply));
+        }
+        if lane.dead {
+            return silent(said);
         }
         if lane.fragment {
             said += &format!("{}data: {{\"jsonrpc\"", id());
@@ -145,6 +156,10 @@ impl Stream {
         } else if read > 1 && end != End::Done {
             cases.push("resuming that is refused");
         }
+        let dead = |piece: &Piece| matches!(piece, Piece::Lane(lane) if lane.dead && !lane.reply);
+        if self.pieces.iter().take(read).any(dead) {
+            cases.push("a resumed lane that is dead");
+        }
         cases
     }
 
@@ -160,10 +175,14 @@ impl Stream {
                     if lane.events() > 0 {
                         (tries, known) = (0, self.ids);
                     }
+                    // To look again is no try: the server answers, and may have kept something.
+                    if lane.dead {
+                        continue;
+                    }
                     why = if lane.torn { Why::Broken } else { Why::NoReply(200) };
                     era == Era::Modern || !known
                 }
-                Piece::Status(429 | 500..) => false,
+                Piece::Status(409 | 429 | 500..) => false,
                 Piece::Status(_) => true,
             };
             if over || tries == reconnects {
@@ -181,6 +200,14 @@ struct Walk {
     read: usize,
     /// GETs in a row that brought nothing.
     tries: usize,
+}
+
+/// Says this, and then nothing, for as long as somebody reads.
+fn silent(said: String) -> Say {
+    let (tell, live) = mpsc::unbounded_channel();
+    tell.send(said).unwrap();
+    tokio::spawn(async move { tell.closed().await });
+    Say::Live(live)
 }
 
 fn event_id(n: u64, at: usize, number: u64) -> String {
