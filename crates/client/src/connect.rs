@@ -41,6 +41,7 @@ pub struct Connector {
     tap: Option<Arc<dyn Tap>>,
     memory: Option<(Arc<Eras>, Box<str>)>,
     era: EraChoice,
+    greeting: Option<Bytes>,
     revisions: Revisions,
     strictness: Strictness,
     attribution: Attribution,
@@ -65,6 +66,7 @@ impl Connector {
             tap: None,
             memory: None,
             era: EraChoice::Auto,
+            greeting: None,
             revisions: Revisions::ALL,
             strictness: Strictness::Standard,
             attribution: Attribution::ById,
@@ -109,6 +111,12 @@ impl Connector {
     /// How the era is settled; by probing, unless told otherwise.
     pub fn era(mut self, era: EraChoice) -> Self {
         self.era = era;
+        self
+    }
+
+    /// What the server answers to `server/discover`, where somebody has asked it already: a modern one is not asked again.
+    pub fn greeted(mut self, greeting: Bytes) -> Self {
+        self.greeting = Some(greeting);
         self
     }
 
@@ -323,6 +331,7 @@ impl Connector {
         let capabilities = Bytes::from(self.answerers.capabilities().to_string());
         Config {
             era,
+            greeting: self.greeting.clone(),
             revisions: self.revisions,
             strictness: self.strictness,
             attribution: self.attribution,

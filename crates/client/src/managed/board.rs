@@ -21,7 +21,7 @@ struct Inner<T> {
     over: bool,
 }
 
-/// Reads a board from its oldest entry on.
+/// Reads a board from its oldest entry on, or from what is put up next.
 #[derive(Debug)]
 pub struct Watcher<T> {
     board: Arc<Board<T>>,
@@ -55,6 +55,15 @@ impl<T: Clone> Board<T> {
 
     pub(crate) fn watch(self: &Arc<Self>) -> Watcher<T> {
         Watcher { board: Arc::clone(self), read: self.lock().gone, missed: 0 }
+    }
+
+    /// Reads from the next entry on.
+    pub(crate) fn watch_on(self: &Arc<Self>) -> Watcher<T> {
+        let read = {
+            let inner = self.lock();
+            inner.gone + inner.entries.len() as u64
+        };
+        Watcher { board: Arc::clone(self), read, missed: 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use cardan_proto::finding::Finding;
 use cardan_proto::http::stray::Strays;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -46,6 +47,7 @@ pub(crate) struct Kept {
     standing: Mutex<Standing>,
     transitions: Arc<Board<Transition>>,
     notes: Arc<Board<Event>>,
+    findings: Arc<Board<Finding>>,
     pub(super) keeper: Arc<Bell>,
     pub(super) cache: Arc<Cache>,
     /// Looked at when something is wrong, or there is no link.
@@ -129,6 +131,7 @@ impl Kept {
             standing: Mutex::default(),
             transitions: Board::new(limits.notes_queued),
             notes: Board::new(limits.notes_queued),
+            findings: Board::new(limits.findings),
             keeper: Arc::new(Bell::default()),
             cache,
             policy: Mutex::new(policy),
@@ -298,6 +301,7 @@ impl Kept {
                 self.greeted(link, Settled { revision: *revision, greeting: greeting.clone() });
             }
             Event::Changed { .. } | Event::Noted(_) | Event::Logged { .. } => self.notes.put(event.clone()),
+            Event::Found(finding) => self.findings.put(finding.clone()),
             _ => {}
         }
     }
@@ -312,6 +316,10 @@ impl Kept {
 
     pub(super) fn notes(&self) -> Watcher<Event> {
         self.notes.watch()
+    }
+
+    pub(super) fn findings(&self) -> Watcher<Finding> {
+        self.findings.watch_on()
     }
 
     /// A call did not end well on a link that may be in order all the same: someone looks after it.
@@ -495,6 +503,7 @@ impl Kept {
         }
         self.transitions.end();
         self.notes.end();
+        self.findings.end();
     }
 }
 

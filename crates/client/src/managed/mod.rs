@@ -23,6 +23,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cardan_proto::finding::Finding;
 use cardan_proto::session::event::{Cause, Event};
 use cardan_proto::upkeep::Input;
 use cardan_proto::upkeep::condition::{Condition, Transition};
@@ -123,9 +124,21 @@ impl Managed {
         self.owner.kept.notes()
     }
 
+    /// What the server does wrong from now on, whichever link it comes by.
+    #[must_use]
+    pub fn findings(&self) -> Watcher<Finding> {
+        self.owner.kept.findings()
+    }
+
     /// Makes a new link now, whatever was tried before. One that lives is replaced.
     pub fn reconnect(&self) {
         self.owner.kept.feed(Input::Connect);
+    }
+
+    /// Makes an attempt now if there is no link, whatever was tried before. One that lives is left alone, and what was
+    /// closed stays so.
+    pub fn retry(&self) {
+        self.owner.kept.feed(Input::Retry);
     }
 
     /// Says that someone has use for it. Where it is suspended, one attempt is made, though not more often than after the
