@@ -26,6 +26,8 @@ pub use cardan_dial as dial;
 #[cfg(feature = "http")]
 pub use cardan_endpoint as endpoint;
 pub use cardan_proto as proto;
+#[cfg(feature = "dial")]
+pub use cardan_proxy as proxy;
 #[cfg(feature = "http")]
 pub use cardan_replicas as replicas;
 pub use cardan_runtime as runtime;

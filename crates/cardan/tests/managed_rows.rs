@@ -424,6 +424,33 @@ async fn s0_85_a_stream_that_ends_loses_its_call_alone() {
     within("the close", managed.close("done")).await;
 }
 
+/// Breaks the JSON of replies, on their way to us.
+fn spoil(way: Way, bytes: &mut [u8]) {
+    let marked = br#""result":{"#;
+    let at = bytes.windows(marked.len()).position(|part| part == marked);
+    if let (Way::Down, Some(at)) = (way, at) {
+        bytes[at + marked.len() - 1] = b'}';
+    }
+}
+
+/// S0-84: a reply that is no JSON, from servers that nobody here wrote: the call ends with it, says what is wrong and that
+/// it may have been carried out, and nobody waits for a deadline. The connection serves on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s0_84_a_broken_reply_ends_its_call_alone() {
+    for name in ["node-everything", "python-v1"] {
+        let Some(peer) = Peer::find(name, Carried::Http) else { return };
+        let (proxy, managed) = through(&peer).await;
+        proxy.rewrite(spoil);
+        let never = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
+        let call = managed.call_tool_with("echo", &json!({ "message": "m" }), never).unwrap();
+        let error = within("the end", call).await.unwrap_err();
+        assert!(matches!(error, CallError::Violated(_)) && error.may_have_executed(), "{name}: {error:?}");
+        proxy.rewrite(|_, _| ());
+        echo(&managed).await;
+        within("the close", managed.close("done")).await;
+    }
+}
+
 /// S0-77, S0-83, S2-38, S2-42: a port that nobody serves, and a path that the server does not know: told at once with
 /// the reason, tried as often as the policy says, then left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
