@@ -9,9 +9,9 @@ use cardan_proto::http::headers::{
     CARDAN_PASS, LAST_EVENT_ID, MCP_PROTOCOL_VERSION, MCP_SESSION_ID, TRACEPARENT, TRACESTATE,
     X_ACCEL_BUFFERING,
 };
-use cardan_proto::jsonrpc::envelope::{Decoded, decode};
+use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, decode};
 use cardan_proto::limits::Limits;
-use cardan_proto::limits::replicas::{LOOK_PAUSE, OWNER_SLACK};
+use cardan_proto::limits::replicas::{CARRY_AGAIN, LOOK_PAUSE, OWNER_SLACK};
 use cardan_proto::method::Method;
 use cardan_replicas::lease::Step;
 use cardan_replicas::{Carrying, Errand, Found, Pass, Record, Replicas, Uncarried};
@@ -68,6 +68,22 @@ impl<'a> Came<'a> {
     ) -> Self {
         let from = if pass.is_some() { From::Replica } else { From::Client };
         Self { parts, body, principal, from }
+    }
+
+    /// Would it do no harm to do it twice?
+    fn may_be_repeated(&self) -> bool {
+        let safe = |entry: Result<Envelope, _>| match entry {
+            Ok(Envelope::Call(call)) => call.method.is_safe_to_repeat(),
+            _ => false,
+        };
+        match self.parts.method {
+            http::Method::GET => true,
+            http::Method::POST => match decode(self.body, Strictness::Lenient, &Limits::DEFAULT) {
+                Decoded::One(entry, _) => safe(entry),
+                Decoded::Batch(entries) => entries.into_iter().all(|(entry, _)| safe(entry)),
+            },
+            _ => false,
+        }
     }
 }
 
@@ -146,7 +162,7 @@ async fn forward<S: cardan_runtime::service::Service>(
     *request.uri_mut() = parts.uri.clone();
     copy(&THERE, &parts.headers, request.headers_mut());
     request.headers_mut().insert(CARDAN_PASS, pass);
-    match answered(found, replicas, replicas.carry(&found.address, request)).await {
+    match carried(found, replicas, &request).await {
         Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
             replicas.doubt(found);
             Tried::Again
@@ -165,9 +181,7 @@ async fn forward<S: cardan_runtime::service::Service>(
             } else if let Some(all) = whole(body, watch, limits.outbox_bytes).await {
                 Body::full(all)
             } else {
-                replicas.doubt(found);
-                let answer = Answer::on(HeaderMap::new());
-                return Tried::Answered(answer.busy(StatusCode::BAD_GATEWAY, LOST).into());
+                return lost(found, came, replicas);
             };
             let mut back = Response::new(body);
             *back.status_mut() = head.status;
@@ -178,27 +192,74 @@ async fn forward<S: cardan_runtime::service::Service>(
             replicas.doubt(found);
             Tried::Again
         }
-        Err(Uncarried::Unknown) => {
-            replicas.doubt(found);
-            let answer = Answer::on(HeaderMap::new());
-            Tried::Answered(answer.busy(StatusCode::BAD_GATEWAY, LOST).into())
+        Err(Uncarried::Unknown) => lost(found, came, replicas),
+    }
+}
+
+/// What became of a request is not known. Where it does no harm, it is begun anew with whoever has the session now.
+fn lost(found: &Found, came: Came<'_>, replicas: &Replicas) -> Tried {
+    replicas.doubt(found);
+    if came.may_be_repeated() {
+        return Tried::Again;
+    }
+    Tried::Answered(Answer::on(HeaderMap::new()).busy(StatusCode::BAD_GATEWAY, LOST).into())
+}
+
+/// Carries a request there, over another connection where one breaks off before an answer: a replica that is about to leave closes
+/// those that rest, and what is on its way just then is never read. Whoever has read it has seen its pass, and takes none twice.
+async fn carried(
+    found: &Found,
+    replicas: &Replicas,
+    request: &Request<Bytes>,
+) -> Result<Response<cardan_replicas::Answer>, Uncarried> {
+    let carry = || answered(found, replicas, replicas.carry(&found.address, request.clone()));
+    match carry().await {
+        Answered::Broken => {}
+        first => return first.known(),
+    }
+    for _ in 0..CARRY_AGAIN {
+        match carry().await {
+            Answered::Broken => {}
+            Answered::Head(head) if head.status() != StatusCode::FORBIDDEN => return Ok(head),
+            // It was read, or whoever could tell is gone.
+            _ => return Err(Uncarried::Unknown),
+        }
+    }
+    Err(Uncarried::Unknown)
+}
+
+/// How waiting for the head of an answer ended.
+enum Answered {
+    Head(Response<cardan_replicas::Answer>),
+    NotSent,
+    /// The connection ended.
+    Broken,
+    /// The owner stands still, and has lost the session.
+    Left,
+}
+
+impl Answered {
+    fn known(self) -> Result<Response<cardan_replicas::Answer>, Uncarried> {
+        match self {
+            Self::Head(head) => Ok(head),
+            Self::NotSent => Err(Uncarried::NotSent),
+            Self::Broken | Self::Left => Err(Uncarried::Unknown),
         }
     }
 }
 
 /// Waits for the head of an answer for as long as its owner may still give one.
-async fn answered(
-    found: &Found,
-    replicas: &Replicas,
-    mut carrying: Carrying,
-) -> Result<Response<cardan_replicas::Answer>, Uncarried> {
+async fn answered(found: &Found, replicas: &Replicas, mut carrying: Carrying) -> Answered {
     loop {
-        if let Ok(done) = timeout(replicas.term(), &mut carrying).await {
-            return done;
+        match timeout(replicas.term(), &mut carrying).await {
+            Ok(Ok(head)) => return Answered::Head(head),
+            Ok(Err(Uncarried::NotSent)) => return Answered::NotSent,
+            Ok(Err(Uncarried::Unknown)) => return Answered::Broken,
+            Err(_) => {}
         }
         // A call may take long. A replica that stands still takes for ever, and has lost the session by now.
         if replicas.has_left(&found.trace()).await {
-            return Err(Uncarried::Unknown);
+            return Answered::Left;
         }
     }
 }

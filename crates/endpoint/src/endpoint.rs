@@ -5,6 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, unsupported};
@@ -13,6 +14,7 @@ use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Param};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::replicas::LINGER;
 use cardan_proto::method::Method;
 use cardan_replicas::{Pass, Still};
 use cardan_runtime::service::{Host, Service};
@@ -177,7 +179,9 @@ impl<H: Host> Endpoint<H> {
         let limits = &config.limits;
         self.shut(reason);
         let sockets = self.0.sockets.end(limits.drain_timeout + limits.farewell_timeout);
-        tokio::join!(sockets, self.0.doorway.finished());
+        // Others whose requests were on their way to a connection that is closed now come again.
+        let linger = if self.0.sharing.is_some() { LINGER } else { Duration::ZERO };
+        tokio::join!(sockets, self.0.doorway.finished(), tokio::time::sleep(linger));
     }
 
     /// Takes nothing new, and tells all who are here.

@@ -7,4 +7,5 @@ mod proxy;
 mod resets;
 mod rig;
 mod stalls;
+mod sweep;
 mod ways;

@@ -2,121 +2,47 @@
 
 use std::time::Duration;
 
-use cardan_client::Client;
 use cardan_proto::limits::Limits;
 
-use crate::proxy::{Cut, Fault, Proxy, Seen, Way, places};
-use crate::rig::{Book, MODES, Mode, Rig, Shape, connect, count, hasty, within};
-
-const IDLE: Duration = Duration::from_secs(5);
-
-/// A client that has made its first call, so that all its lanes are open.
-async fn warm(mode: Mode, proxy: &Proxy) -> Client {
-    let client = connect(mode, proxy.address, &hasty()).await.expect("nothing is broken yet");
-    count(&client, "warm", Shape::Reply, IDLE).await.expect("nothing is broken yet");
-    client
-}
-
-/// What passes for one call when nothing breaks.
-async fn recorded(mode: Mode, shape: Shape, rig: &Rig) -> Seen {
-    let proxy = Proxy::before(rig.address).await;
-    let client = warm(mode, &proxy).await;
-    proxy.arm(None);
-    count(&client, &padded("recorded"), shape, IDLE).await.expect("nothing breaks");
-    let seen = proxy.seen();
-    client.close("done").await;
-    seen
-}
-
-/// Names of one length, so that every exchange has the same places.
-fn padded(name: &str) -> String {
-    format!("{name:<48}")
-}
-
-/// One call whose exchange breaks, and one after it.
-async fn broken_call(mode: Mode, shape: Shape, cut: Cut, rig: &Rig, book: &Book) {
-    let name = padded(&format!("{mode:?} {shape:?} {:?} {} {:?}", cut.way, cut.after, cut.fault));
-    let proxy = Proxy::before(rig.address).await;
-    let client = warm(mode, &proxy).await;
-    proxy.arm(Some(cut));
-    let outcome = within(&name, count(&client, &name, shape, IDLE)).await;
-    book.note(&name, outcome);
-    proxy.arm(None);
-    let next = format!("{name}, next");
-    let outcome = within(&next, count(&client, &next, Shape::Reply, IDLE)).await;
-    let works = outcome.is_ok();
-    match mode {
-        Mode::Modern | Mode::Legacy => assert!(works, "{next}: {outcome:?}"),
-        // One stream is the link: it is there, or it has ended for a reason.
-        Mode::Oldest | Mode::Socket => assert!(works || client.ended().is_some(), "{next}: {outcome:?}"),
-    }
-    book.note(&next, outcome);
-    client.close("done").await;
-    if !works {
-        let again = warm(mode, &proxy).await;
-        again.close("done").await;
-    }
-}
-
-/// Breaks every chosen place of an exchange in both directions.
-async fn sweep(mode: Mode, shape: Shape, step: usize) {
-    let rig = Rig::start(Limits::DEFAULT).await;
-    let seen = recorded(mode, shape, &rig).await;
-    let book = Book::default();
-    let mut cuts = Vec::new();
-    for way in [Way::Up, Way::Down] {
-        let fault = |after| if after % 5 == 0 { Fault::Close } else { Fault::Reset };
-        cuts.extend(places(seen.of(way), step).into_iter().map(|after| Cut {
-            way,
-            after,
-            fault: fault(after),
-        }));
-    }
-    assert!(cuts.len() > 20, "{mode:?}: there is something to break");
-    for some in cuts.chunks(16) {
-        futures_util::future::join_all(some.iter().map(|cut| broken_call(mode, shape, *cut, &rig, &book)))
-            .await;
-    }
-    rig.empty().await;
-    let checked = book.check(&rig.stop().await);
-    assert_eq!(checked, 2 * cuts.len());
-}
+use crate::proxy::{Cut, Fault, Proxy, Way, places};
+use crate::rig::{MODES, Mode, Rig, Shape, connect, count, hasty, within};
+use crate::sweep::{IDLE, padded, recorded, sweep, warm};
 
 /// F11: a modern call whose connection breaks at any byte, in either direction, has one outcome that says truly
 /// whether it may have run; it is never run twice, and the next call works.
 #[tokio::test]
 async fn f11_modern_replies_break_anywhere() {
-    sweep(Mode::Modern, Shape::Reply, 3).await;
+    sweep(Mode::Modern, Shape::Reply, 3, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11: the same where the answer is a stream.
 #[tokio::test]
 async fn f11_modern_streams_break_anywhere() {
-    sweep(Mode::Modern, Shape::Events, 13).await;
+    sweep(Mode::Modern, Shape::Events, 13, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11: the same in a legacy session, which survives it.
 #[tokio::test]
 async fn f11_legacy_replies_break_anywhere() {
-    sweep(Mode::Legacy, Shape::Reply, 13).await;
+    sweep(Mode::Legacy, Shape::Reply, 13, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11, HTL-17: the same where the answer is a stream, which is resumed.
 #[tokio::test]
 async fn f11_legacy_streams_break_anywhere() {
-    sweep(Mode::Legacy, Shape::Events, 13).await;
+    sweep(Mode::Legacy, Shape::Events, 13, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11: the same over the oldest transport, whose one stream may be what breaks.
 #[tokio::test]
 async fn f11_the_oldest_transport_breaks_anywhere() {
-    sweep(Mode::Oldest, Shape::Events, 13).await;
+    sweep(Mode::Oldest, Shape::Events, 13, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11: the same over WebSocket.
 #[tokio::test]
 async fn f11_websockets_break_anywhere() {
-    sweep(Mode::Socket, Shape::Events, 5).await;
+    sweep(Mode::Socket, Shape::Events, 5, Rig::start(Limits::DEFAULT).await).await;
 }
 
 /// F11: a call that lost its stream after the first event with an id has its reply all the same, once.

@@ -1,18 +1,24 @@
 //! A server that counts what it runs, and clients that reach it in every way.
 
+#![allow(dead_code, reason = "each test file uses its share")]
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cardan_client::{CallError, Client};
-use cardan_dial::{Http, Kind, Proxies};
+use cardan_dial::{Http, Kind};
 use cardan_endpoint::listener::Listener;
 use cardan_endpoint::{Census, Endpoint, Options};
 use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Wanted};
+use cardan_proxy::Proxies;
+use cardan_runtime::service::Host;
+use cardan_server::builder::Builder;
 use cardan_server::{Cx, Server, schemars, serde};
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
@@ -38,10 +44,10 @@ struct Named {
 /// How often each named call ran.
 pub(crate) type Runs = Arc<Mutex<HashMap<String, usize>>>;
 
-/// A server that listens.
-pub(crate) struct Rig {
+/// A server that listens, or whatever stands before it.
+pub(crate) struct Rig<H: Host = Server> {
     pub(crate) address: SocketAddr,
-    pub(crate) endpoint: Endpoint<Server>,
+    pub(crate) endpoint: Endpoint<H>,
     runs: Runs,
     /// Lets `held` go on.
     pub(crate) go: Arc<Notify>,
@@ -49,41 +55,51 @@ pub(crate) struct Rig {
     serving: JoinHandle<()>,
 }
 
-impl Rig {
+impl Rig<Server> {
     pub(crate) async fn start(limits: Limits) -> Self {
         Self::counting(limits, Arc::default()).await
     }
 
     /// One that goes on counting where another stopped.
     pub(crate) async fn counting(limits: Limits, runs: Runs) -> Self {
-        let (count, go) = (Arc::clone(&runs), Arc::new(Notify::new()));
-        let hold = Arc::clone(&go);
-        let server = Server::builder("counts", "1")
-            .limits(limits)
-            .tool("count", "counts, and tells how far it is", move |args: Named, cx: Cx| {
-                *count.lock().unwrap().entry(args.name.clone()).or_default() += 1;
-                async move {
-                    cx.progress(1.0, Some(2.0), None);
-                    tokio::task::yield_now().await;
-                    cx.progress(2.0, Some(2.0), None);
-                    args.name
-                }
-            })
-            .tool("much", "says more than sockets hold", async || "x".repeat(MUCH))
-            .tool("held", "tells that it began, and waits", move |cx: Cx| {
-                let go = Arc::clone(&hold);
-                async move {
-                    cx.progress(1.0, Some(2.0), None);
-                    go.notified().await;
-                    "held"
-                }
-            })
-            .build();
+        let go = Arc::new(Notify::new());
+        let server = counting(limits, &runs, &go).build();
+        Self::of(server, runs, go).await
+    }
+}
+
+/// The server.
+pub(crate) fn counting(limits: Limits, runs: &Runs, go: &Arc<Notify>) -> Builder {
+    let (count, hold) = (Arc::clone(runs), Arc::clone(go));
+    Server::builder("counts", "1")
+        .limits(limits)
+        .tool("count", "counts, and tells how far it is", move |args: Named, cx: Cx| {
+            *count.lock().unwrap().entry(args.name.clone()).or_default() += 1;
+            async move {
+                cx.progress(1.0, Some(2.0), None);
+                tokio::task::yield_now().await;
+                cx.progress(2.0, Some(2.0), None);
+                args.name
+            }
+        })
+        .tool("much", "says more than sockets hold", async || "x".repeat(MUCH))
+        .tool("held", "tells that it began, and waits", move |cx: Cx| {
+            let go = Arc::clone(&hold);
+            async move {
+                cx.progress(1.0, Some(2.0), None);
+                go.notified().await;
+                "held"
+            }
+        })
+}
+
+impl<H: Host> Rig<H> {
+    pub(crate) async fn of(host: H, runs: Runs, go: Arc<Notify>) -> Self {
         let nobody: [&str; 0] = [];
         let allow = Allow::bound(IpAddr::V4(Ipv4Addr::LOCALHOST), Ports::Any, &nobody, &nobody).unwrap();
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
         let address = listener.address().unwrap();
-        let endpoint = Endpoint::new(server, Options::new(allow));
+        let endpoint = Endpoint::new(host, Options::new(allow));
         let (stop, stopped) = oneshot::channel::<()>();
         let served = endpoint.clone();
         let serving =
