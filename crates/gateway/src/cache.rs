@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Catalog, Kind, List};
 
 /// Files of another make are not read.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Where catalogs are kept.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
-//! What one server offers, as it told it: four lists whose entries stay raw, and its introduction.
+//! What one server offers, as it told it: its lists, whose entries stay raw, and its introduction.
 
 use cardan_client::{CallError, Caller, Page};
-use cardan_proto::era::Revision;
 use cardan_proto::era::caps::ServerCaps;
+use cardan_proto::era::{Era, Revision};
 use cardan_proto::method::Method;
 use cardan_proto::model::raw::Raw;
-use cardan_proto::model::{Cursor, ServerCapabilities};
+use cardan_proto::model::{Cursor, ServerCapabilities, skill};
 use cardan_proto::session::event::Change;
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,13 @@ pub enum Kind {
     Resources,
     /// Templates of addresses, by the template.
     Templates,
+    /// Skills, by the address of their manifest.
+    Skills,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+    pub const ALL: [Self; 5] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
 
     /// The method that lists them.
     #[must_use]
@@ -34,6 +36,7 @@ impl Kind {
             Self::Prompts => Method::PromptsList,
             Self::Resources => Method::ResourcesList,
             Self::Templates => Method::ResourcesTemplatesList,
+            Self::Skills => Method::SkillsList,
         }
     }
 
@@ -43,13 +46,15 @@ impl Kind {
         matches!(self, Self::Tools | Self::Prompts)
     }
 
-    /// Does a server with these capabilities have such a list?
+    /// Does a server of this era with these capabilities have such a list?
     #[must_use]
-    pub fn offered_by(self, capabilities: &ServerCapabilities) -> bool {
+    pub fn offered_by(self, capabilities: &ServerCapabilities, era: Era) -> bool {
         match self {
             Self::Tools => capabilities.tools.is_some(),
             Self::Prompts => capabilities.prompts.is_some(),
             Self::Resources | Self::Templates => capabilities.resources.is_some(),
+            // An extension, and those are of one era, whatever else is said.
+            Self::Skills => era == Era::Modern && capabilities.extension(skill::EXTENSION).is_some(),
         }
     }
 
@@ -59,6 +64,7 @@ impl Kind {
             Self::Tools => caps.tools.is_some(),
             Self::Prompts => caps.prompts.is_some(),
             Self::Resources | Self::Templates => caps.resources.is_some(),
+            Self::Skills => caps.skills,
         }
     }
 
@@ -74,12 +80,13 @@ impl Kind {
         match self {
             Self::Tools => Change::Tools,
             Self::Prompts => Change::Prompts,
-            Self::Resources | Self::Templates => Change::Resources,
+            // Skills are made of resources, and have no word of their own for it.
+            Self::Resources | Self::Templates | Self::Skills => Change::Resources,
         }
     }
 }
 
-/// One tool, prompt, resource or template.
+/// One tool, prompt, resource, template or skill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Raw", into = "Raw")]
 pub struct Entry {
@@ -160,6 +167,9 @@ pub struct Catalog {
     pub resources: List,
     /// Its templates.
     pub templates: List,
+    /// Its skills.
+    #[serde(default)]
+    pub skills: List,
 }
 
 impl Catalog {
@@ -173,6 +183,7 @@ impl Catalog {
             prompts: List::default(),
             resources: List::default(),
             templates: List::default(),
+            skills: List::default(),
         }
     }
 
@@ -184,6 +195,7 @@ impl Catalog {
             Kind::Prompts => &self.prompts,
             Kind::Resources => &self.resources,
             Kind::Templates => &self.templates,
+            Kind::Skills => &self.skills,
         }
     }
 
@@ -194,22 +206,19 @@ impl Catalog {
             Kind::Prompts => &mut self.prompts,
             Kind::Resources => &mut self.resources,
             Kind::Templates => &mut self.templates,
+            Kind::Skills => &mut self.skills,
         }
     }
 
     /// What someone who knew `old` must be told.
     #[must_use]
     pub fn changes_since(&self, old: &Self) -> Vec<Change> {
-        let differs = |kind| self.list(kind).entries != old.list(kind).entries;
+        let differs = |kind: &Kind| self.list(*kind).entries != old.list(*kind).entries;
         let mut changes = Vec::new();
-        if differs(Kind::Tools) {
-            changes.push(Change::Tools);
-        }
-        if differs(Kind::Prompts) {
-            changes.push(Change::Prompts);
-        }
-        if differs(Kind::Resources) || differs(Kind::Templates) {
-            changes.push(Change::Resources);
+        for change in Kind::ALL.into_iter().filter(differs).map(Kind::change) {
+            if !changes.contains(&change) {
+                changes.push(change);
+            }
         }
         changes
     }
@@ -222,6 +231,7 @@ pub async fn fetch(caller: &Caller, kind: Kind) -> Result<List, CallError> {
         Kind::Prompts => gather::<Prompts>(caller, kind).await,
         Kind::Resources => gather::<Resources>(caller, kind).await,
         Kind::Templates => gather::<Templates>(caller, kind).await,
+        Kind::Skills => gather::<Skills>(caller, kind).await,
     }
 }
 
@@ -287,6 +297,7 @@ raw_page!(Tools, "tools");
 raw_page!(Prompts, "prompts");
 raw_page!(Resources, "resources");
 raw_page!(Templates, "resourceTemplates");
+raw_page!(Skills, "skills");
 
 /// A revision as its date.
 mod date {

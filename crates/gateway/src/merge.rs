@@ -154,6 +154,7 @@ fn line(group: &[&Collision]) -> String {
         Kind::Prompts => "prompts",
         Kind::Resources => "resources",
         Kind::Templates => "templates",
+        Kind::Skills => "skills",
     };
     let named: Vec<String> = group.iter().take(NAMED).map(|one| format!("`{}`", one.key)).collect();
     let more = match group.len() - named.len() {
@@ -183,8 +184,8 @@ impl fmt::Display for Collision {
 /// Many catalogs as one.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
-    lists: [Vec<Shown>; 4],
-    routes: [HashMap<Box<str>, usize>; 4],
+    lists: [Vec<Shown>; Kind::ALL.len()],
+    routes: [HashMap<Box<str>, usize>; Kind::ALL.len()],
     /// Of each source, hidden or not.
     templates: Arc<[Templates]>,
     /// Names that two servers wanted.
@@ -311,6 +312,10 @@ enum Place {
 /// What the server tells of an entry, with our name and description in place of its own. Nothing: it is nested
 /// deeper than any frame may be, so it cannot have come in one.
 fn dressed(kind: Kind, entry: &Entry, key: &str, rules: &Rules) -> Option<Raw> {
+    // Its head is a copy of what its manifest says, which clients compare.
+    if kind == Kind::Skills {
+        return Some(entry.raw().clone());
+    }
     let name = match kind.is_named() {
         true => Some(key).filter(|key| *key != entry.key()),
         // What is at an address can be called something else for people.

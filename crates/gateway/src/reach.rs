@@ -92,8 +92,8 @@ fn over_http(
     secrets: &Redactor,
 ) -> Result<Arc<dyn Way>, ReachError> {
     let scheme = endpoint.url.expose().split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    if matches!(scheme.as_deref(), Some("unix" | "pipe")) {
-        return Err(ReachError::HttpSocket);
+    if scheme.as_deref() == Some("pipe") {
+        return Err(ReachError::HttpPipe);
     }
     let http = Http::new(endpoint.url.expose())?.kind(kind).limits(&limits).trust(trust(endpoint)?);
     let http = endpoint.headers.iter().try_fold(http, with_header)?;
@@ -173,8 +173,8 @@ pub enum ReachError {
     Helper(String),
     /// A named pipe, which this machine does not have.
     Pipe(String),
-    /// HTTP over a socket of this machine.
-    HttpSocket,
+    /// HTTP over a named pipe, which this machine does not have.
+    HttpPipe,
 }
 
 impl ReachError {
@@ -183,7 +183,7 @@ impl ReachError {
         match self {
             Self::Http(HttpError::Header { .. }) | Self::Header(_) => "headers",
             Self::Http(HttpError::Tls(_)) | Self::Tls(_) => "ca",
-            Self::Http(_) | Self::Socket(_) | Self::Pipe(_) | Self::HttpSocket => "url",
+            Self::Http(_) | Self::Socket(_) | Self::Pipe(_) | Self::HttpPipe => "url",
             Self::Helper(_) => "headers_helper",
         }
     }
@@ -197,9 +197,9 @@ impl fmt::Display for ReachError {
             Self::Tls(error) => error.fmt(f),
             Self::Header(name) => write!(f, "header {name:?} cannot be sent: it or its value is no header"),
             Self::Helper(why) => write!(f, "the headers helper brought nothing: {why}"),
-            Self::HttpSocket => f.write_str(
-                "HTTP over a Unix socket or a named pipe, as VS Code has it, is not spoken here; have the server listen on a \
-                 port, or let it speak lines and say `type = \"unix\"`",
+            Self::HttpPipe => f.write_str(
+                "HTTP over a named pipe of Windows is not spoken here; have the server listen on a Unix socket \
+                 (unix:///path/to.sock#/mcp) or on a port",
             ),
             Self::Pipe(path) => {
                 write!(f, "{path} is a named pipe of Windows, which is not spoken here; use a Unix socket")
@@ -228,7 +228,7 @@ impl NoLink for ReachError {
             | Self::Header(_)
             | Self::Helper(_)
             | Self::Pipe(_)
-            | Self::HttpSocket => Hurdle::Config,
+            | Self::HttpPipe => Hurdle::Config,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use cardan_config::file::read_plain;
@@ -265,6 +266,8 @@ pub struct Following {
     turns: mpsc::Receiver<Turn>,
     /// Someone wants a look now.
     wanted: Arc<Notify>,
+    /// They want more than that.
+    retry: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -278,7 +281,8 @@ impl Following {
     ) -> Self {
         let (tell, turns) = mpsc::channel(TURNS);
         let wanted = Arc::new(Notify::new());
-        let asked = Arc::clone(&wanted);
+        let retry = Arc::new(AtomicBool::new(false));
+        let (asked, again) = (Arc::clone(&wanted), Arc::clone(&retry));
         let task = tokio::spawn(async move {
             loop {
                 // From here on, so that neither slow looks nor wishes bring the pace out of step.
@@ -295,18 +299,29 @@ impl Following {
                     Look::Refused(problems) => Turn::Refused(problems),
                     Look::Taken(config) => Turn::Taken(fleet.reload(specs(&config)).await),
                 };
+                // After the reload: what that replaces is not tried before.
+                if again.swap(false, Ordering::SeqCst) {
+                    fleet.retry();
+                }
                 if tell.send(turn).await.is_err() {
                     return;
                 }
             }
         });
-        Self { turns, wanted, task }
+        Self { turns, wanted, retry, task }
     }
 
     /// Looks at the files at once, without waiting for them to stand still, and tells what became of it even where they
     /// say what they said. Several wishes before the look are one.
     pub fn look_now(&self) {
         self.wanted.notify_one();
+    }
+
+    /// The same, and then tries at once whatever is not up. For a person who says so: they have mended something, and not
+    /// always in a file.
+    pub fn retry_now(&self) {
+        self.retry.store(true, Ordering::SeqCst);
+        self.look_now();
     }
 
     /// The next change and what became of it; nothing: there will be none.

@@ -109,7 +109,7 @@ pub struct RuleSet {
     pub tools: Rules,
     /// By name.
     pub prompts: Rules,
-    /// By address; for templates, by the template.
+    /// By address; for templates, by the template; for skills, by the address of the manifest.
     pub resources: Rules,
 }
 
@@ -120,7 +120,7 @@ impl RuleSet {
         match kind {
             Kind::Tools => &self.tools,
             Kind::Prompts => &self.prompts,
-            Kind::Resources | Kind::Templates => &self.resources,
+            Kind::Resources | Kind::Templates | Kind::Skills => &self.resources,
         }
     }
 
@@ -128,7 +128,7 @@ impl RuleSet {
     #[must_use]
     pub fn show(&self, kind: Kind, key: &str, templates: &Templates) -> bool {
         match kind {
-            Kind::Resources => self.resources.show_at(key, templates),
+            Kind::Resources | Kind::Skills => self.resources.show_at(key, templates),
             _ => self.of(kind).show(key),
         }
     }

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cardan_client::CallError;
-use cardan_proto::era::Revision;
+use bytes::Bytes;
+use cardan_client::{CallError, Settled};
+use cardan_proto::era::{Era, Revision};
+use cardan_proto::finding::Finding;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::event::Cause;
 use cardan_runtime::link::Link;
@@ -39,7 +41,7 @@ impl Warm {
         // It was met, or calls would not flow.
         let settled = reached.visit.managed.settled();
         let settled = settled.ok_or_else(|| Fault::internal("the server was lost just now"))?;
-        Ok(Open { revision: settled.revision, reached })
+        Ok(Open { settled, reached })
     }
 
     /// Leaves what belongs to servers that are there no more, or sleep.
@@ -67,7 +69,7 @@ impl fmt::Debug for Warm {
 
 /// A server that calls flow to. While it is held the server is not stopped.
 pub struct Open {
-    revision: Revision,
+    settled: Settled,
     reached: Reached,
 }
 
@@ -75,7 +77,14 @@ impl Open {
     /// What it speaks.
     #[must_use]
     pub fn revision(&self) -> Revision {
-        self.revision
+        self.settled.revision
+    }
+
+    /// What it says of itself, in the words of the modern era; nothing: it is of the other.
+    #[must_use]
+    pub fn greeting(&self) -> Option<&Bytes> {
+        let modern = self.settled.revision.era() == Era::Modern;
+        self.settled.greeting.as_ref().filter(|_| modern)
     }
 
     /// Asks it whether it lives.
@@ -89,6 +98,12 @@ impl Open {
         self.reached.relay.last_words()
     }
 
+    /// What it did wrong during the call that ended last, unless that was told.
+    #[must_use]
+    pub fn last_found(&self) -> Vec<Finding> {
+        self.reached.relay.last_found()
+    }
+
     /// Serves one link to its end, and tells why it ended.
     pub async fn serve<L: Link + Unpin>(&self, link: L) -> Cause {
         self.reached.relay.serve(link).await
@@ -97,6 +112,6 @@ impl Open {
 
 impl fmt::Debug for Open {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Open").field("revision", &self.revision).finish_non_exhaustive()
+        f.debug_struct("Open").field("revision", &self.settled.revision).finish_non_exhaustive()
     }
 }

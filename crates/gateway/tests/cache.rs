@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_absent() {
     let broken = [
         String::new(),
         good[..good.len() / 2].to_owned(),
-        good.replace("\"format\":2", "\"format\":1"),
+        good.replace("\"format\":3", "\"format\":2"),
         good.replace("2026-07-28", "1999-01-01"),
         good.replace("\"name\":\"add\",", ""),
         "\u{0}".repeat(100),

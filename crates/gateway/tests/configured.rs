@@ -122,8 +122,8 @@ fn what_is_of_no_use_is_told_with_its_place() {
         ),
         ("[servers.a]\ntype = 'pipe'\nurl = 'pipe://x'", "cardan.toml:3:1: server `a`: `url`: "),
         (
-            "[servers.a]\ntype = 'http'\nurl = 'unix:///run/x.sock'",
-            "cardan.toml:3:1: server `a`: `url`: HTTP over a Unix socket",
+            "[servers.a]\ntype = 'http'\nurl = 'pipe:///x'",
+            "cardan.toml:3:1: server `a`: `url`: HTTP over a named pipe",
         ),
     ];
     for (text, place) in rows {

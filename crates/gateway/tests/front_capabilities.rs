@@ -50,12 +50,14 @@ async fn only_what_some_server_has_is_claimed() {
     let lists = json!({"tools": list, "prompts": list, "resources": list});
     let all = json!({"tools": list, "prompts": list, "resources": {"listChanged": true, "subscribe": true},
         "completions": {}, "logging": {}});
+    let mut starting = all.clone();
+    starting["extensions"] = json!({"io.modelcontextprotocol/skills": {}});
     for (specs, claimed) in [
         (vec![bare("one")], json!({"tools": list})),
         (vec![bare("one"), full("two")], all.clone()),
         (vec![bare("one"), dead("dead")], lists.clone()),
-        (vec![bare("one"), mute("mute")], all.clone()),
-        (vec![bare("one"), Spec { lazy: true, ..mute("lazy") }], all.clone()),
+        (vec![bare("one"), mute("mute")], starting.clone()),
+        (vec![bare("one"), Spec { lazy: true, ..mute("lazy") }], starting.clone()),
         (vec![], lists.clone()),
     ] {
         let names: Vec<_> = specs.iter().map(|spec| spec.name.clone()).collect();

@@ -31,7 +31,7 @@ fn cells() -> impl Iterator<Item = (Era, Front)> {
 
 /// TOOL-21, INT-8, S0-78: the lists of all servers come as one, each name with its server's, and sick servers hide
 /// nothing. The client is told who each server is.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn lists_are_those_of_all_servers() {
     for (era, front) in cells() {
         let client = at(&front, era, plain()).await;
@@ -60,7 +60,7 @@ async fn lists_are_those_of_all_servers() {
 }
 
 /// Tools, prompts, resources and completions lead to the server that has them; results cross as they are.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn calls_reach_their_server() {
     for (era, front) in cells() {
         let client = at(&front, era, plain()).await;
@@ -102,7 +102,7 @@ async fn calls_reach_their_server() {
 
 /// Faults keep code and data; what nobody has is refused in the words of the client's era; a server that is away fails
 /// its own calls, and says which, how it stands and why.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn faults_are_those_of_their_server() {
     for (era, front) in cells() {
         let client = at(&front, era, plain()).await;
@@ -139,7 +139,7 @@ async fn faults_are_those_of_their_server() {
 }
 
 /// All progress comes, in order, before the result; so do log notes, at the level that was set, from every server.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn progress_and_log_notes_come_in_order() {
     for (era, front) in cells() {
         let (connector, logs) = logging(plain());
@@ -164,7 +164,7 @@ async fn progress_and_log_notes_come_in_order() {
 }
 
 /// What is given up stops at its server; others are not touched.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn cancelling_reaches_the_right_server() {
     for era in ERAS {
         let (front, one, two) = four(Era::Legacy, Era::Modern);
@@ -182,7 +182,7 @@ async fn cancelling_reaches_the_right_server() {
 }
 
 /// MRTR-1: each server asks the client that called it, in the way of the client's era.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn asks_reach_the_client() {
     for (era, front) in cells() {
         let client = at(&front, era, answering("ada")).await;
@@ -195,7 +195,7 @@ async fn asks_reach_the_client() {
 }
 
 /// SUB-3: a resource is listened to at the server that has it, lists at all of them at once. What changed is told, once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn changes_are_told() {
     for (era, front) in cells() {
         let client = at(&front, era, plain()).await;
@@ -220,7 +220,7 @@ async fn changes_are_told() {
 }
 
 /// Each server alone: its own names, its own greeting, its own methods.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_server_is_served_alone() {
     for (era, front) in cells() {
         soon("known", front.settled()).await;
@@ -242,7 +242,7 @@ async fn each_server_is_served_alone() {
 
 /// T13: a list that was made of what several servers told under our credentials is nobody else's to keep: it is private,
 /// whatever a server said of its own.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn t13_lists_are_private() {
     for (_, front) in cells() {
         let client = at(&front, Era::Modern, plain()).await;

@@ -18,13 +18,14 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
-use cardan_proto::model::{ResourceContents, ResourceTemplate};
+use cardan_proto::model::{Resource, ResourceContents, ResourceTemplate};
 use cardan_proto::session::event::{CallOptions, Interest};
 use cardan_server::{Cx, Server, Stop, Variables};
 use fronting::{Stage, at, front, server, spec};
 use relaying::{answering, plain, revisions, soon};
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
@@ -120,4 +121,68 @@ async fn mrtr_3_a_read_goes_on_where_it_was_asked() {
             front.end("done").await;
         }
     }
+}
+
+/// Something at an address that others have too, by a list or by a template.
+fn twice(name: &'static str, listed: bool) -> Server {
+    let builder = Server::builder(name, "1");
+    if listed {
+        let resource = Resource::new("twice://a", name);
+        return builder
+            .resource(resource, move |_| async move { Ok(vec![ResourceContents::text("twice://a", name)]) })
+            .build();
+    }
+    builder
+        .template(ResourceTemplate::new("twice://{key}", "notes"), move |_, _: Variables, _: Cx| async move {
+            Ok(vec![ResourceContents::text("twice://a", name)])
+        })
+        .build()
+}
+
+/// T25: an address leads to the server that is configured first, not to the one that is ready first; so it does where the
+/// first only has a template that makes it, or the second is the one that lists it.
+#[tokio::test(start_paused = true)]
+async fn t25_an_address_leads_to_one_server_whoever_is_ready_first() {
+    // Does the first list it, does the second, and whose it is.
+    let cases = [(true, true, "one"), (true, false, "one"), (false, false, "one"), (false, true, "two")];
+    for (first, second, whose) in cases {
+        for late in ["one", "two"] {
+            for era in ERAS {
+                let leave = Arc::new(Semaphore::new(0));
+                let made = |name, listed| match name == late {
+                    true => fronting::late(name, twice(name, listed), &leave),
+                    false => spec(name, &twice(name, listed)).0,
+                };
+                let specs = vec![made("one", first), made("two", second)];
+                let fleet = Fleet::start(specs, fleet::Options::default());
+                let front = Front::start(fleet, Options { window: Duration::ZERO, ..Options::default() });
+                let client = at(&front, era, plain()).await;
+                let (read, ()) = tokio::join!(client.read("twice://a"), async {
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                    leave.add_permits(99);
+                });
+                let read = json!(read.unwrap());
+                assert_eq!(read["contents"][0]["text"], whose, "{first} {second} {late} {era:?}");
+                front.end("done").await;
+            }
+        }
+    }
+}
+
+/// F37: one that does not come up is waited for once, and for as long as one that was lost.
+#[tokio::test(start_paused = true)]
+async fn f37_an_address_is_not_kept_by_who_never_starts() {
+    let specs = vec![fronting::mute("mute"), spec("two", &twice("two", true)).0];
+    let fleet = Fleet::start(specs, fleet::Options::default());
+    let front = Front::start(fleet, Options { window: Duration::ZERO, ..Options::default() });
+    let client = at(&front, Era::Modern, plain()).await;
+    let began = Instant::now();
+    for _ in 0..3 {
+        let read = json!(client.read("twice://a").await.unwrap());
+        assert_eq!(read["contents"][0]["text"], "two");
+    }
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    front.end("done").await;
 }

@@ -20,10 +20,13 @@ use cardan_gateway::fleet::{Fleet, Health, Making, Options, Reloaded, Spec};
 use cardan_gateway::reload::{Follow, Following, Look, Turn};
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::TURNS;
+use cardan_proto::session::config::EraChoice;
+use cardan_proto::upkeep::condition::Condition;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::memory;
 use cardan_server::Server;
 use common::Scratch;
+use common::farm::Farm;
 
 const EVERY: Duration = Limits::DEFAULT.config_poll_interval;
 
@@ -397,6 +400,56 @@ async fn a_look_that_is_asked_for_is_taken_at_once() {
     following.look_now();
     let Some(Turn::Refused(_)) = following.next().await else { panic!("not refused") };
     assert!(begun.elapsed() < never, "nobody waited for the clock");
+    following.stop().await;
+    fleet.close("the test is over").await;
+}
+
+/// S2-42: a retry that is asked for tries at once what is suspended, with its window cleared; a look alone tries nothing,
+/// however often, and neither touches what is up.
+#[tokio::test(start_paused = true)]
+async fn s2_42_a_retry_tries_what_is_not_up() {
+    let scratch = Scratch::new("retry");
+    let path = file(&scratch);
+    fs::write(&path, "[servers.a]\ncommand = 'one'\n[servers.b]\ncommand = 'two'\n").unwrap();
+    let (well, sick) = (Farm::default(), Farm::default());
+    sick.0.down.store(true, Ordering::SeqCst);
+    let specs = {
+        let (well, sick) = (well.clone(), sick.clone());
+        move |_: &Config| vec![well.spec("a", EraChoice::Auto), sick.spec("b", EraChoice::Auto)]
+    };
+    let follow = Follow::read(search(&scratch));
+    let fleet = Fleet::start(specs(follow.config()), Options::default());
+    let suspended = || {
+        let health = fleet.upstream("b").unwrap().status().health;
+        matches!(health, Health::Kept(Condition::Suspended { .. }))
+    };
+    let mut events = fleet.events();
+    while !suspended() {
+        events.recv().await.unwrap();
+    }
+    let spent = sick.dials();
+    let mut following = Following::start(fleet.clone(), follow, Duration::from_secs(1 << 30), specs);
+    for _ in 0..20 {
+        following.look_now();
+        assert!(matches!(following.next().await, Some(Turn::Taken(_))));
+    }
+    assert_eq!((sick.dials(), suspended()), (spent, true), "a look is no retry");
+    following.retry_now();
+    assert!(following.next().await.is_some());
+    assert!(!suspended());
+    while !suspended() {
+        events.recv().await.unwrap();
+    }
+    assert_eq!(sick.dials(), 2 * spent, "as often as at first");
+    sick.0.down.store(false, Ordering::SeqCst);
+    following.retry_now();
+    assert!(following.next().await.is_some());
+    while fleet.upstream("b").unwrap().status().health != Health::Kept(Condition::READY) {
+        events.recv().await.unwrap();
+    }
+    following.retry_now();
+    assert!(following.next().await.is_some());
+    assert_eq!((well.dials(), sick.dials()), (1, 2 * spent + 1), "what is up is left alone");
     following.stop().await;
     fleet.close("the test is over").await;
 }

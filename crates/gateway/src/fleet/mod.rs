@@ -272,6 +272,16 @@ impl Fleet {
         done
     }
 
+    /// Tries every upstream now that waits for its next attempt or is suspended, as if nothing had failed before. Those
+    /// that are up go on, and those that sleep sleep on.
+    pub fn retry(&self) {
+        for upstream in self.upstreams() {
+            if let Some(managed) = &*upstream.managed.borrow() {
+                managed.retry();
+            }
+        }
+    }
+
     /// Lets what runs finish, then ends all. Returns when no process is left.
     pub async fn close(&self, reason: &'static str) {
         let mut upstreams = std::mem::take(&mut *self.lock());

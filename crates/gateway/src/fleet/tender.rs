@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cardan_client::{CallError, Listen, Managed, Watcher};
+use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::fleet::WINDOW;
 use cardan_proto::model::ServerCapabilities;
@@ -126,8 +127,8 @@ impl Tender {
                 Step::Stands(transition) => self.stands(&mut watch, transition),
                 Step::Listed(lists) => self.listed(&mut watch, lists).await,
                 Step::Changed(Some(change)) => {
-                    let touched = Kind::ALL.into_iter().filter(|kind| kind.touched_by(&change));
-                    watch.agenda.touch(touched);
+                    let offered = offered(&watch.managed);
+                    watch.agenda.touch(offered.into_iter().filter(|kind| kind.touched_by(&change)));
                 }
                 // It has no changes to tell.
                 Step::Changed(None) => watch.listen = None,
@@ -238,8 +239,7 @@ impl Tender {
         if let Some(settled) = watch.managed.settled() {
             self.upstream.settled(settled.revision);
         }
-        let offered: BTreeSet<_> =
-            Kind::ALL.into_iter().filter(|kind| kind.offered_by(&server.capabilities)).collect();
+        let offered = offered(&watch.managed);
         let interest = interest(&server.capabilities);
         let first = watch.links == 0;
         watch.links += 1;
@@ -302,8 +302,8 @@ impl Tender {
             let inner = self.upstream.lock();
             (inner.told, inner.cached.clone())
         };
-        let server = watch.managed.server().unwrap_or_default();
-        for kind in Kind::ALL.into_iter().filter(|kind| !kind.offered_by(&server.capabilities)) {
+        let offered = offered(&watch.managed);
+        for kind in Kind::ALL.into_iter().filter(|kind| !offered.contains(kind)) {
             *catalog.list_mut(kind) = List::default();
             told.forget(kind);
             cached.remove(&kind);
@@ -366,6 +366,13 @@ async fn fetch_all(managed: Managed, kinds: Vec<Kind>) -> Vec<(Kind, Result<List
         lists.push((kind, list));
     }
     lists
+}
+
+/// The lists that the server has.
+fn offered(managed: &Managed) -> BTreeSet<Kind> {
+    let server = managed.server().unwrap_or_default();
+    let era = managed.settled().map_or(Era::Legacy, |settled| settled.revision.era());
+    Kind::ALL.into_iter().filter(|kind| kind.offered_by(&server.capabilities, era)).collect()
 }
 
 /// All changes of lists that the server can tell; nothing: none.

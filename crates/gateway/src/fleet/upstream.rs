@@ -35,7 +35,7 @@ pub struct Upstream {
     pub(super) spec: Spec,
     rules: Mutex<Arc<RuleSet>>,
     /// The connection there is; none: it sleeps, or waits to be started.
-    managed: watch::Sender<Option<Managed>>,
+    pub(super) managed: watch::Sender<Option<Managed>>,
     pub(super) inner: Mutex<Inner>,
     /// Someone wants it, or does not any more.
     pub(super) stir: Notify,
@@ -45,6 +45,7 @@ pub struct Upstream {
     task: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     abort: OnceLock<AbortHandle>,
     tally: Tally,
+    born: Instant,
     pub(super) common: Arc<Common>,
 }
 
@@ -149,6 +150,7 @@ impl Upstream {
             task: tokio::sync::Mutex::default(),
             abort: OnceLock::new(),
             tally: Tally::default(),
+            born: now,
             common: Arc::clone(common),
             spec,
         });
@@ -324,6 +326,11 @@ impl Upstream {
     /// Has it yet to be tried, or to tell what it offers?
     pub(crate) fn is_open(&self) -> bool {
         self.spec.making.is_ok() && self.lock().progress == Progress::Open
+    }
+
+    /// Since when it has been there.
+    pub(crate) fn born(&self) -> Instant {
+        self.born
     }
 
     /// Has starting come to its end, whatever was known before?

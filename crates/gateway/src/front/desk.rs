@@ -24,7 +24,7 @@ use super::relays::{self, Reached, sleeps};
 use super::several::Patience;
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
-use super::{Inner, completion, listen, lists, read, tasks, traced};
+use super::{Inner, completion, listen, lists, read, skills, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::meter::Span;
@@ -164,6 +164,8 @@ impl Station {
             Method::PromptsList => self.list(Kind::Prompts, &called).await,
             Method::ResourcesList => self.list(Kind::Resources, &called).await,
             Method::ResourcesTemplatesList => self.list(Kind::Templates, &called).await,
+            Method::SkillsList => self.list(Kind::Skills, &called).await,
+            Method::SkillsGet | Method::DirectoryRead => skills::ask(&self, cx, called).await,
             Method::ToolsCall => self.call_named(Kind::Tools, cx, called, trail).await,
             Method::PromptsGet => self.call_named(Kind::Prompts, cx, called, trail).await,
             Method::ResourcesRead => read::read(&self, cx, called, trail).await,
@@ -204,17 +206,6 @@ impl Station {
         }
     }
 
-    /// Waits until it is known who has what is at an address: a server of which nothing is known yet may say that it does.
-    pub(super) async fn sought_at(&self, uri: &str) -> Result<(), Fault> {
-        let view = self.view();
-        let said = |(_, likely): &(_, Likely)| *likely == Likely::Said;
-        let listed = view.find(Kind::Resources, uri).is_some();
-        if !listed && !view.having(uri, Purpose::Listen).first().is_some_and(said) {
-            self.front.all_known().await?;
-        }
-        Ok(())
-    }
-
     /// May this client be told of a change at a server? It may not any more where a resource was hidden from it meanwhile.
     pub(super) fn hears(&self, server: &str, change: &Change) -> bool {
         match (change, self.front.house.fleet.upstream(server)) {
@@ -232,7 +223,8 @@ impl Station {
             }
             return;
         }
-        let kinds = Kind::ALL.into_iter().filter(|kind| kind.touched_by(change));
+        // No legacy client has skills.
+        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Skills && kind.touched_by(change));
         if self.own.touch(upstream.name(), kinds) == Turn::Others {
             return;
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use cardan_client::Settled;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::limits::Limits;
+use cardan_proto::model::{skill, task};
 use cardan_proto::session::config::{Config, Interests, Role};
 use serde_json::{Value, json};
 
@@ -37,6 +38,12 @@ fn alone(known: &Known, view: &View, limits: &Limits) -> Config {
             list.insert("listChanged".to_owned(), json!(true));
         }
     }
+    // What skills are made of is hidden, and so are they.
+    if !view.offers(Kind::Resources)
+        && let Some(extensions) = capabilities.get_mut("extensions").and_then(Value::as_object_mut)
+    {
+        extensions.remove(skill::EXTENSION);
+    }
     if let Value::Object(members) = &capabilities {
         let hidden = |name: &str| LISTS.iter().any(|(list, kind)| *list == name && !view.offers(*kind));
         let members: Vec<_> = members
@@ -68,7 +75,6 @@ fn ours(name: &str, instructions: Option<String>, capabilities: &Value, limits: 
 /// What some server has, or may have of which nothing is known yet: a client looks but once. A list that is announced can
 /// grow, so one that comes late is told of as a change; of the rest only those that start just now may come to have it.
 fn capabilities(view: &View) -> Value {
-    use cardan_proto::model::task::EXTENSION;
     let starting = view.unknown == Unknown::Starting;
     let caps: Vec<_> = view.known.iter().map(Known::caps).collect();
     let mut all = json!({});
@@ -92,9 +98,14 @@ fn capabilities(view: &View) -> Value {
         if let Some(tasks) = theirs.get("tasks") {
             join(&mut all, &json!({ "tasks": tasks }));
         }
-        if let Some(tasks) = theirs.get("extensions").and_then(|extensions| extensions.get(EXTENSION)) {
-            join(&mut all, &json!({ "extensions": { EXTENSION: tasks } }));
+        if let Some(tasks) = theirs.get("extensions").and_then(|extensions| extensions.get(task::EXTENSION)) {
+            join(&mut all, &json!({ "extensions": { task::EXTENSION: tasks } }));
         }
+    }
+    let skilled = view.known.iter().filter(|_| view.offers(Kind::Resources)).filter_map(Known::skills);
+    let coming = (starting && view.offers(Kind::Resources)).then(|| json!({}));
+    for skills in skilled.chain(coming) {
+        join(&mut all, &json!({ "extensions": { skill::EXTENSION: skills } }));
     }
     all
 }

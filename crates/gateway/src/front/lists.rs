@@ -56,6 +56,7 @@ pub(super) fn page(
         Kind::Prompts => "prompts",
         Kind::Resources => "resources",
         Kind::Templates => "resourceTemplates",
+        Kind::Skills => "skills",
     };
     let next = match rest[..count].last().filter(|_| count < rest.len()) {
         Some(last) => {

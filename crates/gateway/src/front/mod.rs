@@ -23,6 +23,7 @@ mod read;
 mod refused;
 pub(crate) mod relays;
 mod several;
+mod skills;
 mod tasks;
 mod traced;
 mod trail;
@@ -420,7 +421,7 @@ impl Inner {
         let mut unknown = unknown.iter().filter(|upstream| upstream.catalog().is_none());
         match (&self.scope, self.naming()) {
             (Scope::One(_), _) => self.known(unknown.next()).await?,
-            (Scope::All, Naming::Prefix(separator)) => {
+            (Scope::All, Naming::Prefix(separator)) if kind.is_named() => {
                 let may_have =
                     |upstream: &Upstream| key.starts_with(&Naming::before(&separator, upstream.name()));
                 self.known(unknown.find(|upstream| may_have(upstream))).await?;
@@ -447,6 +448,24 @@ impl Inner {
                 Ok(Waited::Yes)
             }
             Scope::All => Ok(Waited::No),
+        }
+    }
+
+    /// Waits until it is known whether a server that comes before `found` has the same: one that starts, and has not taken too
+    /// long for it. What nobody lists any server may, wherever it stands.
+    async fn preceded(&self, found: Option<&Arc<Upstream>>) {
+        let until = || {
+            let upstreams = self.scope.upstreams(&self.house.fleet);
+            let before =
+                upstreams.iter().take_while(|one| !found.is_some_and(|found| Arc::ptr_eq(one, found)));
+            let open = before.filter(|one| one.is_open() && !one.is_decided());
+            open.map(|one| one.born() + GRACE).max().filter(|until| *until > Instant::now())
+        };
+        let mut news = self.house.fleet.news();
+        while let Some(until) = until() {
+            if let Ok(Err(_)) = tokio::time::timeout_at(until, news.changed()).await {
+                return;
+            }
         }
     }
 

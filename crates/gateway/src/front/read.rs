@@ -16,11 +16,13 @@ use super::desk::{Station, address};
 use super::refused::Refused;
 use super::several::{self, Missing};
 use super::trail::Trail;
-use super::view::{Likely, Purpose};
+use super::view::{Likely, Purpose, Unknown};
+use crate::catalog::Kind;
 use crate::fleet::Upstream;
 
 /// A resource: by whoever has it. Who says so is asked in turn, for as long as the client waits; of those that may have it each
-/// is asked for a while, so that one that is silent hides no other. Servers that are not known yet are waited for where no other has it.
+/// is asked for a while, so that one that is silent hides no other. Servers that are not known yet are waited for where they come
+/// first or no other has it.
 pub(super) async fn read(
     station: &Arc<Station>,
     cx: CallCx,
@@ -29,6 +31,7 @@ pub(super) async fn read(
 ) -> Result<Answer, Fault> {
     let uri = address(&called)?;
     station.front.settled().await;
+    station.preceded(Kind::Resources, &uri).await;
     let (round, called) = Round::of(station, called)?;
     let (mut tried, mut missing): (Vec<Arc<Upstream>>, _) = (Vec::new(), Missing::default());
     let mut waited = Waited::No;
@@ -74,6 +77,29 @@ pub(super) async fn read(
         station.front.house.refusals.count(Refused::Unknown);
         Fault::resource_not_found(&uri)
     }))
+}
+
+impl Station {
+    /// Waits until it is known who is first to have something: not who is first to be ready.
+    pub(super) async fn preceded(&self, kind: Kind, key: &str) {
+        let view = self.view();
+        if view.unknown == Unknown::Starting {
+            let found = view.find(kind, key);
+            self.front.preceded(found.as_ref().map(|(upstream, _)| upstream)).await;
+        }
+    }
+
+    /// Waits until it is known who has what is at an address: a server of which nothing is known yet may say that it does.
+    pub(super) async fn sought_at(&self, uri: &str) -> Result<(), Fault> {
+        self.preceded(Kind::Resources, uri).await;
+        let view = self.view();
+        let said = |(_, likely): &(_, Likely)| *likely == Likely::Said;
+        let listed = view.find(Kind::Resources, uri).is_some();
+        if !listed && !view.having(uri, Purpose::Listen).first().is_some_and(said) {
+            self.front.all_known().await?;
+        }
+        Ok(())
+    }
 }
 
 /// Where a read goes.

@@ -54,7 +54,7 @@ pub(super) fn forward(
     let target = target.filter(|target| match target.kind {
         // Its name was found, and put in the place of ours.
         Kind::Tools | Kind::Prompts => true,
-        Kind::Resources | Kind::Templates => target.is_offered(station),
+        Kind::Resources | Kind::Templates | Kind::Skills => target.is_offered(station),
     });
     let to = To {
         upstream: Some(upstream.name()),

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use cardan_proto::era::Era;
 use cardan_proto::era::caps::ServerCaps;
 use cardan_proto::http::param::Mirrors;
+use cardan_proto::model::skill;
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::Change;
@@ -117,6 +119,13 @@ impl Known {
         greeting.map(|greeting| greeting.capabilities).unwrap_or_default()
     }
 
+    /// What the server said of its skills; none: it has none that a client could see.
+    pub(super) fn skills(&self) -> Option<serde_json::Value> {
+        let has = self.catalog.revision.era() == Era::Modern && self.caps().skills;
+        let shown = has && !self.rules.of(Kind::Skills).show_nothing();
+        shown.then(|| self.said()["extensions"][skill::EXTENSION].take())
+    }
+
     pub(super) fn caps(&self) -> ServerCaps {
         ServerCaps::read(self.capabilities().to_string().as_bytes())
     }
@@ -192,7 +201,7 @@ impl View {
             match kind.is_named() {
                 true if own == plain => gate.allows(kind, &full(own)),
                 true => gate.allows_renamed(kind, &full(plain), &full(own)),
-                false if kind == Kind::Resources => {
+                false if kind != Kind::Templates => {
                     gate.allows_at(own, self.merged.templates(shown.route.source))
                 }
                 false => gate.allows(kind, own),
@@ -295,6 +304,12 @@ impl View {
         Some((self.known[shown.route.source].upstream.name(), &shown.route.key))
     }
 
+    /// May what is at an address of a server be seen and read?
+    pub(super) fn shows_at(&self, at: usize, uri: &str) -> bool {
+        let (rules, templates) = (&self.known[at].rules, self.merged.templates(at));
+        self.gate.allows_at(uri, templates) && rules.show(Kind::Resources, uri, templates)
+    }
+
     /// The servers that may have what is at an address, the likeliest first: who lists it, whose template fits, then
     /// whoever has resources, for not all that can be read is listed. What is hidden is nowhere.
     pub(super) fn having(&self, uri: &str, purpose: Purpose) -> Vec<(Arc<Upstream>, Likely)> {
@@ -304,10 +319,6 @@ impl View {
                 Purpose::Read => resources.is_some(),
                 Purpose::Listen => resources.is_some_and(|cap| cap.subscribe),
             }
-        };
-        let shown = |at: &usize| {
-            let (rules, templates) = (&self.known[*at].rules, self.merged.templates(*at));
-            self.gate.allows_at(uri, templates) && rules.show(Kind::Resources, uri, templates)
         };
         let listed = self.merged.find(Kind::Resources, uri).map(|shown| shown.route.source);
         let said = |at| (at, Likely::Said);
@@ -321,7 +332,7 @@ impl View {
                     self.templates.iter().filter(|(template, _)| fits(template)).map(|(_, at)| *at);
                 let guessed = (0..self.known.len()).map(|at| (at, Likely::Guessed));
                 let all = templates.map(said).chain(guessed);
-                all.filter(|(at, _)| shown(at) && able(at)).collect()
+                all.filter(|(at, _)| self.shows_at(*at, uri) && able(at)).collect()
             }
         };
         let mut having: Vec<(Arc<Upstream>, Likely)> = Vec::new();

@@ -46,6 +46,7 @@ use bytes::Bytes;
 use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Era;
+use cardan_proto::finding::Finding;
 use cardan_proto::http::param::Mirrors;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
@@ -62,6 +63,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::explain::Explain;
+use self::explain::LastFound;
 pub(crate) use self::greeting::config;
 pub use self::loan::Loan;
 use self::mirrored::Mirrored;
@@ -193,6 +195,7 @@ pub(crate) struct Core {
     links: Links,
     farewells: Arc<Farewells>,
     options: Options,
+    found: LastFound,
     /// Looks whether the upstream says something else of itself after a loss.
     watching: Mutex<Option<AbortHandle>>,
 }
@@ -327,6 +330,7 @@ impl Relay {
             links: Links::default(),
             farewells,
             options,
+            found: LastFound::default(),
             watching: Mutex::default(),
         });
         let watching = tokio::spawn(watch(first, Arc::downgrade(&core))).abort_handle();
@@ -373,6 +377,12 @@ impl Relay {
         let latest = self.0.pools().iter().filter_map(|pool| pool.latest()).max_by_key(|(idle, _)| *idle);
         let said = latest.map(|(_, managed)| managed.report().stderr).unwrap_or_default();
         self.0.options.secrets.redact(&said).into_owned()
+    }
+
+    /// What the upstream did wrong during the call that ended last, unless that was told; nothing where failures are not explained.
+    #[must_use]
+    pub fn last_found(&self) -> Vec<Finding> {
+        lock(&self.0.found).clone()
     }
 
     /// How many sessions with the upstream are kept for calls that share them, and how many calls are parked.

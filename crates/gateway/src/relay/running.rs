@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Call, Managed, Watcher};
+use cardan_client::{Call, CallError, Managed, Watcher};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -15,6 +15,7 @@ use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Event, Lo
 use cardan_runtime::cx::CallCx;
 
 use super::askable::Askable;
+use super::explain::Found;
 use super::line::level_of;
 use super::names::{Tasks, concern};
 use super::park::Bound;
@@ -57,6 +58,8 @@ pub(super) struct Running {
     asking: Option<Arc<Asking>>,
     /// What comes by a line that it holds alone and that someone else keeps.
     overheard: Option<Watcher<Event>>,
+    /// What is found on its line while it runs, where its failure is to be explained.
+    found: Option<Found>,
     upstream: Era,
     /// Who answers a modern upstream that asks.
     rounds: Rounds,
@@ -120,13 +123,7 @@ impl Running {
         let plan = Plan { logs: plan.logs.filter(|_| need != Need::Any), ..plan };
         let line = &lease.shared.line;
         let ready = line.ready(core.options.opening, core.options.limits.call_idle_timeout).await;
-        let upstream = ready.map_err(|error| {
-            let fault = core.who.unreachable(&error);
-            match &core.options.explain {
-                Some(explain) => explain.fault(fault, error, &core.options.secrets),
-                None => fault,
-            }
-        })?;
+        let upstream = ready.map_err(|error| unreached(core, error))?;
         lease.shared.heard().await;
         let asking = match called.revision.era() {
             Era::Modern if need != Need::Any => {
@@ -153,10 +150,12 @@ impl Running {
         let options = terms::options(called.progress, plan.rounds, core.options.call_timeout);
         // Before the call, so that none of its words is missed.
         let overheard = if need == Need::Any { None } else { lease.shared.overheard() };
+        let found = core.options.explain.as_ref().map(|_| Found::begin(&line.managed, &core.found));
         let (name, strays) = (method.clone(), terms::strays(&called, upstream));
         let call = line.managed.start_beside(name, params, options, strays);
         let running = Self {
             overheard,
+            found,
             call,
             method,
             asking: asking.filter(|_| plan.asks),
@@ -207,7 +206,8 @@ impl Running {
                     while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
                         pass_on(cx, log_of(&event));
                     }
-                    let failure = core.options.explain.as_ref().and_then(|_| self.call.failure(&outcome));
+                    let found = self.found.take().map(|mut found| found.take());
+                    let failure = found.and_then(|found| Some((self.call.failure(&outcome)?, found)));
                     self.release(core, principal.clone(), &outcome);
                     if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
                         (called.revision.era(), &self.method, &outcome)
@@ -291,6 +291,15 @@ impl Running {
 /// said before the reply, by whichever way, has arrived then.
 async fn settle(upstream: Managed) {
     let _ = tokio::time::timeout(SETTLING, upstream.ping()).await;
+}
+
+/// No call can be made: as the client is told it.
+fn unreached(core: &Core, error: CallError) -> Fault {
+    let fault = core.who.unreachable(&error);
+    match &core.options.explain {
+        Some(explain) => explain.fault(fault, error, Vec::new(), &core.options.secrets),
+        None => fault,
+    }
 }
 
 /// The line by which a call was asked what it answers now.
