@@ -138,9 +138,10 @@ impl Arguments {
         for (key, given) in self.given {
             let value = match given {
                 Given::Json(value) => value,
-                Given::Text(text) => shape
-                    .typed(&key, &text)
-                    .map_err(|why| Failure::usage(format!("/arguments/{key}: {why}")))?,
+                Given::Text(text) => shape.typed(&key, &text).map_err(|why| {
+                    Failure::usage(format!("/arguments/{key}: {why}"))
+                        .next(format!("write it as {key}=<{}>", shape.kind(&key)))
+                })?,
             };
             put(&mut object, shape, key, value);
         }
@@ -154,9 +155,16 @@ pub(crate) fn unknown(what: &str, name: &str, owner: &str, known: &[&str]) -> Fa
     match (closest(name, known.iter().copied()), known) {
         (Some(near), _) => failure.next(format!("did you mean `{near}`?")),
         (None, []) => failure.next(format!("{owner} takes no {what}s")),
+        (None, known) if known.len() > MAX_KNOWN => {
+            let (some, more) = (known[..MAX_KNOWN].join(", "), known.len() - MAX_KNOWN);
+            failure.next(format!("known: {some} and {more} more"))
+        }
         (None, known) => failure.next(format!("known: {}", known.join(", "))),
     }
 }
+
+/// More names would bury what is said.
+const MAX_KNOWN: usize = 20;
 
 /// A list grows by repeating its key; anything else is replaced.
 fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: Value) {
@@ -171,7 +179,11 @@ fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: V
 fn pair(word: &str) -> Result<(String, Given), Failure> {
     let Some((key, value)) = word.split_once('=') else {
         let failure = Failure::usage(format!("`{word}` is not an argument"));
-        return Err(failure.next(meant_or("write it as key=value")));
+        let next = match word.starts_with('{') {
+            true => "put --args before it: all arguments as one JSON object",
+            false => "write it as key=value",
+        };
+        return Err(failure.next(meant_or(next)));
     };
     let (key, is_json) = match key.strip_suffix(':') {
         Some(key) => (key, true),

@@ -357,11 +357,11 @@ impl Connection {
         }
         let Err(failure) = outcome else { return Ok(()) };
         // All that it said is here once its process has ended.
-        let stderr = match warm {
+        let (stderr, found) = match warm {
             Some(warm) => warm.last_words().await,
-            None => peer.report().stderr,
+            None => (peer.report().stderr, Vec::new()),
         };
-        Err(watch.explained(failure.last_words(&stderr)))
+        Err(watch.explained(failure.last_words(&stderr).seen(found)))
     }
 
     fn explained(&self, error: CallError) -> Failure {

@@ -26,6 +26,8 @@ use crate::tagged;
 mod parcel;
 mod told;
 
+pub(crate) use parcel::{pack_finding, unpack_finding};
+
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -128,7 +130,8 @@ impl Failure {
     }
 
     /// With what was seen on the way, where it may explain the failure.
-    pub(crate) fn seen(mut self, findings: Vec<Finding>) -> Self {
+    pub(crate) fn seen(mut self, mut findings: Vec<Finding>) -> Self {
+        findings.drain(..findings.len().saturating_sub(MAX_FINDINGS));
         let explains =
             matches!(self.exit, Exit::Unreachable | Exit::Violation | Exit::Timeout | Exit::Exited);
         if explains && self.circumstances.findings.is_empty() {
@@ -228,9 +231,7 @@ impl Failure {
             Cause::Stalled => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
             Cause::OpenTimeout => Self::new(Exit::Timeout, message)
                 .next("is this an MCP server? allow a slow one more time with --timeout"),
-            Cause::Violated(_) => {
-                Self::new(Exit::Violation, message).next("report it to the server's author, or try --lenient")
-            }
+            Cause::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
             Cause::NoCommonRevision { .. } => {
                 Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
             }
@@ -384,6 +385,7 @@ impl From<CallError> for Failure {
                 Self::new(Exit::Violation, message)
                     .next(format!("ask the server for less: a message has at most {most} MiB here"))
             }
+            CallError::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
             _ => Self::new(Exit::Violation, message).next(next),
         };
         // What lost its link may have reached the server or not, which is told by itself.
@@ -391,6 +393,9 @@ impl From<CallError> for Failure {
         failure.at(class, Some(stage))
     }
 }
+
+/// What to do about a server that breaks the protocol.
+const LENIENT: &str = "report it to the server's author, or try --lenient";
 
 /// What to do about what stood in the way of a link, with the options that help.
 fn advice(hurdle: Hurdle) -> &'static str {

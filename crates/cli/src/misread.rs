@@ -1,14 +1,14 @@
 //! A command line that makes no sense: what the parser found, told as any other failure is, and what was probably meant.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::ExitCode;
 
+use cardan_transport::program::is_program;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::args::Cli;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::look::args::asked;
 use crate::look::{self, Tagging};
@@ -23,6 +23,11 @@ pub(crate) fn report(error: &Error, words: &[OsString]) -> ExitCode {
         (false, false) => (Tagging::Result, Form::Text),
     };
     look::settle(asked(words), tagging);
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && form == Form::Text {
+        // Who says nothing wants to know what can be said.
+        let _ = error.print();
+        return Exit::Usage.into();
+    }
     Failure::usage(message(error)).next(next(error, words)).report(form)
 }
 
@@ -30,6 +35,14 @@ pub(crate) fn report(error: &Error, words: &[OsString]) -> ExitCode {
 fn message(error: &Error) -> String {
     let told = error.render().to_string();
     let told = told.strip_prefix("error: ").unwrap_or(&told);
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "no command is given".to_owned();
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+    {
+        return format!("something is missing: {}", missing.join(", "));
+    }
     let lines = told.lines().take_while(|line| !line.is_empty()).map(str::trim);
     lines.collect::<Vec<_>>().join(" ")
 }
@@ -39,18 +52,33 @@ fn next(error: &Error, words: &[OsString]) -> String {
         [] => "see `cardan --help`".to_owned(),
         path => format!("see `cardan {} --help`", path.join(" ")),
     };
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some(meant) = undashed(words)
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let usages = usages(error)
+        && !usages.is_empty()
     {
-        return meant;
+        return format!("write it as {}; {}", usages.join(" or "), help());
     }
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(one) => Some(one.clone()),
-        ContextValue::Strings(several) => several.first().cloned(),
+        // The likeliest comes last.
+        ContextValue::Strings(several) => several.last().cloned(),
         _ => None,
     });
-    suggested.map_or_else(help, |suggested| format!("did you mean `{suggested}`? or {}", help()))
+    match suggested {
+        Some(suggested) => format!("did you mean `{suggested}`? or {}", help()),
+        None if error.kind() == ErrorKind::UnknownArgument => undashed(words).unwrap_or_else(help),
+        None => help(),
+    }
+}
+
+/// How the command is written.
+fn usages(error: &Error) -> Vec<String> {
+    let told = error.render().to_string();
+    let lines =
+        told.lines().skip_while(|line| !line.starts_with("Usage: ")).take_while(|line| !line.is_empty());
+    let lines = lines.map(|line| line.trim_start_matches("Usage: ").trim());
+    lines.map(|line| format!("`{}`", line.replace(" [OPTIONS]", ""))).collect()
 }
 
 /// What to do about a word that has no place here: what the command line was probably meant to be, else `next`.
@@ -73,9 +101,14 @@ fn undashed(words: &[OsString]) -> Option<String> {
         options.any(|arg| arg.get_long() == Some(long) && arg.get_action().takes_values())
     };
     // The first word is the command's own where it needs one; whatever program has its name.
-    let skipped =
-        2 + command.get_arguments().filter(|arg| arg.is_positional() && arg.is_required_set()).count();
-    let at = (skipped..words.len()).find(|at| !takes_value(&words[at - 1]) && is_program(&words[*at]))?;
+    let own = command.get_arguments().filter(|arg| arg.is_positional() && arg.is_required_set()).count();
+    let skipped = 2 + own;
+    let at = (skipped..words.len()).find(|at| !takes_value(&words[at - 1]) && starts(&words[*at]))?;
+    // A server and a tool, with its arguments: many tools are called as some program is.
+    let bytes = |at: usize| words.get(at).map_or(&b"="[..], |word| word.as_encoded_bytes());
+    if own > 0 && at == skipped && bytes(at + 1).contains(&b'=') && !bytes(at).contains(&b'/') {
+        return None;
+    }
     let (ours, server) = words[1..].split_at(at - 1);
     let quoted = |words: &[OsString]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
     Some(format!("put `--` before the server's command: cardan {} -- {}", quoted(ours), quoted(server)))
@@ -98,19 +131,9 @@ fn path(words: &[OsString]) -> Vec<String> {
     path
 }
 
-/// Is it something that can be started here?
-fn is_program(word: &OsStr) -> bool {
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    if word.is_empty() || word.as_encoded_bytes().starts_with(b"-") {
-        return false;
-    }
-    match word.as_encoded_bytes().contains(&b'/') {
-        true => runs(Path::new(word)),
-        false => std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|folder| runs(&folder.join(word)))),
-    }
+/// Can it be the beginning of a command?
+fn starts(word: &OsStr) -> bool {
+    !word.as_encoded_bytes().starts_with(b"-") && is_program(word)
 }
 
 /// A word as a shell reads it.
@@ -138,12 +161,15 @@ mod tests {
         let told = |line: &str| Some(format!("put `--` before the server's command: cardan {line}"));
         // Every machine has sh and env; echo is the tool here, whatever programs there are.
         assert_eq!(meant(&["call", "echo", "sh", "-y", "x y"]), told("call echo -- sh -y 'x y'"));
+        assert_eq!(meant(&["call", "echo", "/bin/sh"]), told("call echo -- /bin/sh"));
         assert_eq!(meant(&["info", "env", "python3"]), told("info -- env python3"));
         assert_eq!(meant(&["list", "tools", "--json", "sh"]), told("list tools --json -- sh"));
         assert_eq!(meant(&["list", "--cwd", "sh", "env"]), told("list --cwd sh -- env"));
         for line in [
             &["call", "echo", "--", "sh", "-y"][..],
             &["call", "sh"],
+            &["call", "weather", "echo"],
+            &["call", "weather", "echo", "message=hi", "--foo"],
             &["info", "weather"],
             &["info", ""],
             &["config", "list", "sh"],

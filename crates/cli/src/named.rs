@@ -23,7 +23,7 @@ use crate::daemon::talk::Known;
 use crate::failure::Failure;
 use crate::misread::meant_or;
 use crate::output::tell;
-use crate::target::FORMS;
+use crate::target::{FORMS, has_port};
 use crate::watch::Loudness;
 
 /// A configured server, expanded.
@@ -162,6 +162,10 @@ fn unknown(name: &str, config: &Config, problem: &Problem) -> Failure {
     let names = config.servers.iter().map(|server| server.name.as_str());
     match &problem.next {
         Some(next) if closest(name, names).is_some() => failure.next(next.to_string()),
+        // An address that lacks its beginning.
+        _ if has_port(name.split('/').next().unwrap_or_default()) => {
+            failure.next(format!("an address begins with how it is spoken to: http://{name}"))
+        }
         Some(next) if !config.servers.is_empty() => failure.next(meant_or(next.to_string())),
         _ => failure.next(meant_or(FORMS)),
     }

@@ -51,11 +51,8 @@ impl<'a> Shape<'a> {
 
     /// How the arguments are written: required ones bare and first, others in brackets.
     pub(crate) fn signature(&self) -> String {
-        let root = self.resolve(self.root);
-        let required: Vec<&str> = required(root).collect();
-        let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        let (first, then): (Vec<_>, Vec<_>) = names.partition(|name| required.contains(&name.as_str()));
-        let words = first.into_iter().chain(then).map(|name| match required.contains(&name.as_str()) {
+        let required: Vec<&str> = required(self.resolve(self.root)).collect();
+        let words = self.names().into_iter().map(|name| match required.contains(&name) {
             true => format!("{name}=<{}>", self.kind(name)),
             false => format!("[{name}=<{}>]", self.kind(name)),
         });
@@ -74,13 +71,13 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The members that it names, those that it needs first.
+    /// The members that it names, those that it needs first and in the order in which it says so.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         let root = self.resolve(self.root);
         let needed: Vec<&str> = required(root).collect();
         let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
         let mut names: Vec<&str> = names.map(String::as_str).collect();
-        names.sort_by_key(|name| !needed.contains(name));
+        names.sort_by_key(|name| needed.iter().position(|needed| needed == name).unwrap_or(needed.len()));
         names
     }
 
@@ -360,4 +357,21 @@ fn described(kind: &str) -> &str {
 fn listed(values: &[Value]) -> String {
     let words = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     words.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// CLI-46: what is needed stands first, in the order in which the schema needs it, not by the alphabet.
+    #[test]
+    fn signatures_keep_the_order_of_what_is_needed() {
+        let schema = json!({
+            "properties": { "content": { "type": "string" }, "b": { "type": "boolean" }, "path": { "type": "string" } },
+            "required": ["path", "content"],
+        });
+        assert_eq!(Shape::of(&schema).signature(), "path=<string> content=<string> [b=<boolean>]");
+    }
 }

@@ -50,7 +50,7 @@ pub(crate) enum Target {
 
 /// What can be given in place of a server that is not known.
 pub(crate) const FORMS: &str = "give a command after `--`, an address (https://host/path, wss://host/path, \
-                                tcp://host:port, unix:///path) or a name that `cardan config list` shows";
+                                tcp://host:port, unix:///path, unix:///path#/mcp for HTTP) or a name that `cardan config list` shows";
 
 impl Target {
     /// The server, and the words that are left for the command.
@@ -95,8 +95,10 @@ impl Target {
             Self::Unix(path) => path.display().to_string(),
             Self::Tcp(address) => address.clone(),
             Self::Http { url, .. } | Self::Ws { url, .. } => {
-                let authority = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-                authority.split(['/', '?', '#']).next().unwrap_or_default().to_owned()
+                let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+                let end: &[char] =
+                    if scheme.eq_ignore_ascii_case("unix") { &['#'] } else { &['/', '?', '#'] };
+                rest.split(end).next().unwrap_or_default().to_owned()
             }
             Self::Named { name, .. } => name.clone(),
         }
@@ -109,6 +111,10 @@ impl Target {
         match scheme.to_ascii_lowercase().as_str() {
             "tcp" if has_port(rest) => Ok(Self::Tcp(rest.to_owned())),
             "tcp" => Err(Failure::usage(format!("`{text}` has no port")).next("write it as tcp://host:port")),
+            // A path of HTTP behind that of the socket says what is spoken there.
+            "unix" if rest.starts_with('/') && rest.contains("#/") => {
+                Ok(Self::Http { url: text.to_owned(), access: Access::default() })
+            }
             "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
             "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
                 .next("write it as unix:///path, with three slashes")),
@@ -130,7 +136,7 @@ fn configured(name: &str) -> String {
     format!("say it where `{name}` is configured; `cardan config explain {name}` shows where")
 }
 
-fn has_port(address: &str) -> bool {
+pub(crate) fn has_port(address: &str) -> bool {
     address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
@@ -142,6 +148,9 @@ mod tests {
     fn addresses_are_told_apart() {
         assert_eq!(Target::parse("tcp://[::1]:80").unwrap(), Target::Tcp("[::1]:80".into()));
         assert_eq!(Target::parse("unix:///run/x.sock").unwrap(), Target::Unix("/run/x.sock".into()));
+        let http = Target::parse("unix:///run/x.sock#/mcp").unwrap();
+        assert!(matches!(&http, Target::Http { url, .. } if url == "unix:///run/x.sock#/mcp"));
+        assert_eq!(http.label(), "/run/x.sock");
         assert!(
             matches!(Target::parse("HTTPS://x/mcp").unwrap(), Target::Http { url, .. } if url == "HTTPS://x/mcp")
         );

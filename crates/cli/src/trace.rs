@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use cardan_proto::finding::{excerpt, is_obeyed};
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{LaneId, Outgoing};
 use cardan_runtime::link::Received;
@@ -78,10 +79,25 @@ impl Inner {
     fn tell(&self, direction: &str, what: &str) {
         if self.show == Show::Yes {
             let at = self.start.elapsed().as_secs_f64() * 1e3;
-            // One line each, whatever the server writes between its tokens.
-            let what = self.secrets.redact(what).replace(['\n', '\r', '\t'], " ");
-            tell(&format!("{at:9.1} ms {direction} {what}"));
+            tell(&format!("{at:9.1} ms {direction} {}", self.secrets.redact(what)));
         }
+    }
+
+    /// A frame on one line.
+    fn tell_frame(&self, direction: &str, frame: &[u8]) {
+        if self.show == Show::Yes {
+            self.tell(direction, &shown(frame));
+        }
+    }
+}
+
+/// A frame as it is, but for space between its tokens; one that is no text, or that a terminal would obey, so that its bytes can be
+/// told.
+fn shown(frame: &[u8]) -> String {
+    let spaced = |c: char| matches!(c, '\n' | '\r' | '\t');
+    match std::str::from_utf8(frame) {
+        Ok(text) if !text.chars().any(|c| is_obeyed(c) && !spaced(c)) => text.replace(spaced, " "),
+        _ => format!("[escaped] {}", excerpt(frame, usize::MAX)),
     }
 }
 
@@ -112,13 +128,13 @@ impl Tap for Inner {
             }
             return Passage::Closed;
         }
-        self.tell("->", &text);
+        self.tell_frame("->", &bytes);
         Passage::Open
     }
 
     fn received(&self, received: &Received) {
         match received {
-            Received::Frame { bytes, .. } => self.tell("<-", &String::from_utf8_lossy(bytes)),
+            Received::Frame { bytes, .. } => self.tell_frame("<-", bytes),
             // Only servers read ahead.
             Received::Read { .. } => {}
             Received::Broken { violation, excerpt, .. } => {
@@ -137,6 +153,20 @@ impl Tap for Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CLI-22: what came can be told from what is shown, and nothing of it is obeyed.
+    #[test]
+    fn frames_are_shown_without_loss() {
+        for (frame, text) in [
+            (&b"{\"a\":\n\t\"x\\ny\"}"[..], r#"{"a":  "x\ny"}"#),
+            ("{\"a\":\"k\u{e4}se\"}".as_bytes(), "{\"a\":\"k\u{e4}se\"}"),
+            (b"{\"a\":\"\xff\xfe\\n\"}", r#"[escaped] {"a":"\xff\xfe\\n"}"#),
+            (b"\x1b[2J{}\x07", r"[escaped] \x1b[2J{}\x07"),
+            ("{\"a\":\"\u{202e}b\"}".as_bytes(), r#"[escaped] {"a":"\u{202e}b"}"#),
+        ] {
+            assert_eq!(shown(frame), text);
+        }
+    }
 
     /// Replies and notes are not what a command is for.
     #[test]

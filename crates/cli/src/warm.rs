@@ -7,7 +7,7 @@ use cardan_client::{CallError, Client, Connector};
 use cardan_config::Search;
 use cardan_gateway::relay::Explain;
 use cardan_proto::era::{Era, Revision, Revisions};
-use cardan_proto::finding::Strictness;
+use cardan_proto::finding::{Finding, Strictness};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::Tool;
 use cardan_proto::session::config::EraChoice;
@@ -22,7 +22,7 @@ use crate::cmd::config::variable;
 use crate::daemon::dial::{ask, ask_running};
 use crate::daemon::place::Place;
 use crate::daemon::talk::{Known, PROMPT, Say, Want};
-use crate::failure::Failure;
+use crate::failure::{Failure, unpack_finding};
 use crate::named::Named;
 use crate::output::tell;
 
@@ -119,12 +119,16 @@ impl Warm {
         let want = Want::Serve { known: known.clone(), tool: tool.map(str::to_owned) };
         let asked = ask(&want, &place, named.search(), patience).await;
         let (stream, said) = asked.map_err(|error| Some(unreached(&error)))?;
-        let (revision, token, tool) = match said {
-            Say::Ready { revision, token, tool } => (revision, token, tool),
+        let (revision, greeting, token, tool) = match said {
+            Say::Ready { revision, greeting, token, tool } => (revision, greeting, token, tool),
             Say::Cold { why } => return Err(why),
             _ => return Err(Some("it does not answer what was asked".to_owned())),
         };
-        let client = session(stream, &revision, connector.clone(), limits).await.map_err(Some)?;
+        let connector = match greeting {
+            Some(greeting) => connector.clone().greeted(greeting.into()),
+            None => connector.clone(),
+        };
+        let client = session(stream, &revision, connector, limits).await.map_err(Some)?;
         let bounds =
             [(Deadline::Idle, limits.call_idle_timeout), (Deadline::Total, limits.call_total_timeout)];
         let deadline =
@@ -159,11 +163,13 @@ impl Warm {
         }
     }
 
-    /// What the server said last on stderr, as far as the daemon can tell.
-    pub(crate) async fn last_words(&self) -> Box<str> {
+    /// What the server said last on stderr, and did wrong during a call that was given up, as far as the daemon can tell.
+    pub(crate) async fn last_words(&self) -> (Box<str>, Vec<Finding>) {
         match ask_running(&Want::LastWords(self.known.clone()), &self.place).await {
-            Ok(Some((_, Say::Words { stderr }))) => stderr.into(),
-            _ => Box::default(),
+            Ok(Some((_, Say::Words { stderr, found }))) => {
+                (stderr.into(), found.iter().filter_map(unpack_finding).collect())
+            }
+            _ => Default::default(),
         }
     }
 

@@ -2,17 +2,65 @@
 
 mod common;
 
-use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, signal, start};
+use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, has_python, signal, start};
 use serde_json::json;
 
 /// S2-3: the same command in both eras, and the era by choice.
-/// CLI-1, CLI-2, CLI-4: a started server of either era, found out or chosen.
+/// CLI-2, CLI-4: a started server of either era, found out or chosen.
 #[test]
 fn a_call_prints_its_text() {
     for era in ["auto", "legacy", "modern"] {
         demo(&["call", "echo", "message=hi there", "--era", era]).exits(0).prints("hi there\n").tells(&[]);
     }
     assert_eq!(demo(&["call", "echo", "message=hi"]).stderr, "");
+}
+
+/// CLI-1: servers of every legacy revision are called, listed and read, whether they answer the probe or die of it.
+#[test]
+fn cli_1_every_legacy_revision_is_spoken() {
+    if !has_python() {
+        return;
+    }
+    const SERVER: &str = r#"
+import json, sys
+revision = sys.argv[1]
+results = {
+    "initialize": {"protocolVersion": revision, "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                   "serverInfo": {"name": "old", "version": "1"}},
+    "tools/list": {"tools": [{"name": "say", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": revision}]},
+    "resources/list": {"resources": [{"uri": "old://it", "name": "it"}]},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": [{"uri": "old://it", "text": revision}]},
+    "prompts/list": {"prompts": [{"name": "ask"}]},
+    "prompts/get": {"messages": [{"role": "user", "content": {"type": "text", "text": revision}}]},
+    "ping": {},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method = message["method"]
+    if method not in results and sys.argv[2] == "dies":
+        sys.exit(1)
+    answer = {"result": results[method]} if method in results else {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"#;
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        for manner in ["answers", "dies"] {
+            let run = |words: &[&str]| {
+                cardan(&[words, &["--", "python3", "-c", SERVER, revision, manner]].concat()).exits(0)
+            };
+            let told = format!("{revision}\n");
+            run(&["call", "say"]).prints(&told);
+            run(&["read", "old://it"]).prints(&told);
+            let asked = run(&["prompt", "ask"]);
+            assert!(asked.stdout.contains(revision), "{asked:?}");
+            let listed = run(&["list"]);
+            assert!(["say", "old://it", "ask"].iter().all(|name| listed.stdout.contains(name)), "{listed:?}");
+            assert_eq!(run(&["info", "--json"]).json()["revision"], revision);
+        }
+    }
 }
 
 /// TOOL-11, TOOL-23: the raw result has the structure, and the same as text.

@@ -18,7 +18,7 @@ fn error(ran: &common::Ran) -> Value {
 fn usage_is_1_and_nothing_is_sent() {
     demo(&["call", "echo"]).exits(1).tells(&["/arguments/message (string)", "add message=<string>"]);
     demo(&["call", "echo", "mesage=hi"]).exits(1).tells(&["no argument `mesage`", "did you mean `message`?"]);
-    demo(&["call", "add", "a=two", "b=3"]).exits(1).tells(&["/arguments/a", "not a number"]);
+    demo(&["call", "add", "a=two", "b=3"]).exits(1).tells(&["/arguments/a", "not a number", "a=<number>"]);
     demo(&["call", "add", "a:=\"2\"", "b=3"]).exits(1).tells(&["/arguments/a: is not a number"]);
     demo(&["call", "note", "level=loud", "message=x"]).exits(1).tells(&["/arguments/level", "warning"]);
     demo(&["call", "echo", "hi"]).exits(1).tells(&["key=value"]);
@@ -42,10 +42,13 @@ fn cli_48_what_the_parser_refuses_is_told_alike() {
     for (words, told, next) in [
         (&["call", "echo", "--era", "bronze"][..], "'bronze'", "cardan call --help"),
         (&["call", "--strict", "--lenient", "x"], "--lenient", "cardan call --help"),
-        (&["call"], "required", "cardan call --help"),
+        (&["call"], "missing", "`cardan call <SERVER> <TOOL> [KEY=VALUE]...`; see `cardan call --help`"),
+        (&["lst"], "'lst'", "did you mean `list`?"),
         (&["config", "lst"], "'lst'", "did you mean `list`?"),
         (&["unknown"], "'unknown'", "cardan --help"),
         (&["call", "echo", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
+        (&["call", "demo", "echo", "message=hi", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
+        (&["call", "127.0.0.1:8080/mcp", "echo"], "127.0.0.1:8080/mcp", "http://127.0.0.1:8080/mcp"),
         (&["info", "--timeout", "soon"], "'soon'", "cardan info --help"),
         (&["call", "echo", "sh", "-y", "server"], "'-y'", "cardan call echo -- sh -y server"),
     ] {
@@ -61,6 +64,11 @@ fn cli_48_what_the_parser_refuses_is_told_alike() {
             let lines = usize::from(*form == "--jsonl");
             assert_eq!(ran.stdout.matches(r#"{"type":"error","#).count(), lines, "{words:?}: {ran:?}");
         }
+    }
+    demo(&["call", "add", "{\"a\":1}"]).exits(1).tells(&["is not an argument", "put --args before it"]);
+    // Who says nothing is shown what can be said.
+    for words in [&[][..], &["config"]] {
+        cardan(words).exits(1).prints("").tells(&["Usage: cardan ", "\nCommands:\n"]);
     }
     // What follows `--` is the server's.
     let told = cardan(&["call", "--", "server", "--json"]).exits(1);

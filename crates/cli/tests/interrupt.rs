@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{CARDAN, Fifo, Raw, Scratch, finish, has_python, odd_server, signal, start};
+use common::{CARDAN, Fifo, Raw, Scratch, cardan, finish, has_python, odd_server, signal, start};
 use serde_json::json;
 
 /// F25: the cancel note is on the wire before exit 130.
@@ -106,7 +106,7 @@ fn stubborn(name: &str, signals: usize) -> Duration {
     told.elapsed()
 }
 
-/// F25: a hangup ends us at once, and the server we started goes with us.
+/// F25, CLI-29: a hangup ends us at once, and the server we started goes with us.
 #[test]
 fn a_hangup_leaves_nothing_behind() {
     let scratch = Scratch::new("hangup");
@@ -120,6 +120,25 @@ fn a_hangup_leaves_nothing_behind() {
     let start = Instant::now();
     // One that is dead and not yet collected has no command line any more; collecting is init's business.
     let lives = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    while lives() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{pid} was left behind");
+    }
+}
+
+/// CLI-29: a server has time to end by itself, and whatever it left in its group ends with it.
+#[test]
+fn cli_29_a_server_ends_with_its_group() {
+    let scratch = Scratch::new("group");
+    let (child, last) = (scratch.file("child"), scratch.file("last"));
+    // What it started hears neither the end of its input nor a TERM.
+    let script = format!(
+        "(trap '' TERM; exec sleep 600) <&- >&- 2>&- & echo $! > {child}; {CARDAN} demo; echo ended > {last}"
+    );
+    cardan(&["call", "echo", "message=hi", "--", "sh", "-c", &script]).exits(0).prints("hi\n");
+    assert_eq!(std::fs::read_to_string(last).unwrap(), "ended\n", "it was not cut off");
+    let pid = std::fs::read_to_string(child).unwrap().trim().to_owned();
+    let lives = || std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
+    let start = Instant::now();
     while lives() {
         assert!(start.elapsed() < Duration::from_secs(10), "{pid} was left behind");
     }

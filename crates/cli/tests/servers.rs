@@ -215,6 +215,17 @@ impl Watching {
         self.until(|event| event["event"] == "state" && event["name"] == name && event["to"] == "ready")
     }
 
+    /// Waits until each of these has come to be so, in any order.
+    fn all(&mut self, names: &[&str], so: &str) {
+        let mut left = names.to_vec();
+        while !left.is_empty() {
+            let event = self.until(|event| event["event"] == "state");
+            if event["to"].as_str().is_some_and(|to| to.starts_with(so)) {
+                left.retain(|name| event["name"] != *name);
+            }
+        }
+    }
+
     /// Ctrl-C, and its end.
     fn end(mut self) -> Ran {
         signal(&self.child, "INT");
@@ -256,6 +267,62 @@ fn s0_74_a_killed_process_comes_back() {
     assert_eq!((&ready["server"]["restarts"], &ready["server"]["up"]), (&1.into(), &true.into()));
     watching.end().exits(0);
     assert!(!is_running(&pid) && !is_running(&next));
+}
+
+/// CLI-25: a server that is gone is looked for until it is back, whichever way leads to it.
+#[test]
+fn cli_25_a_lost_link_is_made_anew_by_every_transport() {
+    let world = World::new("transports");
+    let socket = world.scratch.file("socket");
+    let serve = |words: &[&str]| {
+        let mut command = world.command(CARDAN);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = told.find_map(|line| {
+            let at = line
+                .split_whitespace()
+                .find(|word| word.contains("127.0.0.1:") || word.contains("unix://"))?;
+            Some(at.split_once("://").map_or(at, |(_, rest)| rest).split('/').next().unwrap().to_owned())
+        });
+        std::thread::spawn(move || told.count());
+        (child, address.expect("an address"))
+    };
+    let ways = [vec!["serve", "--listen"], vec!["demo", "--tcp"], vec!["demo", "--unix"]];
+    let places = ["127.0.0.1:0", "127.0.0.1:0", &socket];
+    let start = |places: [&str; 3]| {
+        let each = ways.iter().zip(places).map(|(words, place)| serve(&[&words[..], &[place]].concat()));
+        each.collect::<Vec<_>>()
+    };
+    let mut running = start(places);
+    let (http, tcp) = (running[0].1.clone(), running[1].1.clone());
+    let soon = "reconnect = { wait_min = \"10ms\", wait_max = \"100ms\" }\n";
+    let at = |name: &str, url: &str| format!("[servers.{name}]\nurl = \"{url}\"\n{soon}");
+    world.put(
+        &[
+            at("http", &format!("http://{http}/mcp")),
+            at("sse", &format!("http://{http}/sse")).replace("url", "type = \"sse\"\nurl"),
+            at("ws", &format!("ws://{http}/ws")),
+            at("tcp", &format!("tcp://{tcp}")),
+            at("unix", &format!("unix://{socket}")),
+        ]
+        .concat(),
+    );
+    let names = ["http", "sse", "ws", "tcp", "unix"];
+    let mut watching = Watching::start(&world);
+    watching.all(&names, "ready");
+    for (child, _) in &mut running {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    watching.all(&names, "reconnecting");
+    let mut running = start([&http, &tcp, &socket]);
+    watching.all(&names, "ready");
+    watching.end().exits(0);
+    for (child, _) in &mut running {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 /// S0-79: the file changes while it is watched: a broken one is refused, a good one touches only what it changes.

@@ -74,6 +74,28 @@ fn a_trace_shows_no_secret_and_is_not_obeyed() {
     }
 }
 
+/// Bytes that are no text, or that a terminal would obey, can be told from what is shown of them.
+#[test]
+fn a_trace_tells_foreign_bytes() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("trace-bytes");
+    for (manner, code, shown) in [
+        ("bytes", 11, r#"[escaped] {"jsonrpc": "2.0", "id": "#),
+        ("bytes", 11, r#""text": "\xff\xfe"}]}}"#),
+        ("nul", 11, r#""text": "mended"}]}}\x00"#),
+        ("prose", 12, r"[escaped] Traceback (most recent call last)\x07"),
+    ] {
+        let log = scratch.file("log");
+        let words = ["call", "odd", "--trace", "--timeout", "2"];
+        let ran = cardan(&[&words[..], &odd_server(manner, &log)].concat()).exits(code);
+        let traced = ran.stderr.lines().filter(|line| line.contains(" ms <- "));
+        assert!(traced.clone().any(|line| line.contains(shown)), "{shown} in {}", ran.stderr);
+        assert!(ran.stderr.chars().all(|c| c == '\n' || !c.is_control()), "{}", ran.stderr);
+    }
+}
+
 /// What a command is for is printed as it would be sent, and the server never sees it.
 #[test]
 fn a_rehearsal_sends_nothing() {

@@ -34,8 +34,8 @@ pub(crate) struct DemoArgs {
 Without --config and --all it serves the built-in demo server. With either it is a gateway: all servers as one at /mcp, /sse \
 and /ws, and each alone at /servers/NAME/mcp, /servers/NAME/sse and /servers/NAME/ws. A tool is called SERVER__TOOL there; \
 [gateway] in cardan.toml says otherwise. Servers may be of any transport and any revision, as may clients. The \
-configuration's files are followed: a change touches the servers that changed and no others. SIGHUP has them read at once; where it \
-comes because the terminal is gone, it ends as on SIGTERM.
+configuration's files are followed: a change touches the servers that changed and no others. SIGHUP has them read at once, and servers \
+tried that are not up; where it comes because the terminal is gone, it ends as on SIGTERM.
 
 It ends on SIGTERM or SIGINT, when what runs is done or --grace is over; with --stdio also when stdin ends. A second signal ends \
 it at once.

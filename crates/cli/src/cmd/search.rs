@@ -9,7 +9,8 @@ use cardan_gateway::catalog::{Entry, Kind};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::config::search;
+use super::config::{failure, search};
+use super::servers::none_configured;
 use super::servers::row::span;
 use crate::catalogs::{about, kept};
 use crate::exit::Exit;
@@ -57,6 +58,12 @@ struct Found {
 pub(crate) fn run(args: &SearchArgs) -> Result<(), Failure> {
     let search = search(args.config.clone())?;
     let config = Config::load(&search);
+    if config.servers.is_empty() {
+        return Err(match config.problems.first() {
+            Some(problem) => failure(problem),
+            None => none_configured(),
+        });
+    }
     let words: Vec<String> = args.words.iter().map(|word| word.to_lowercase()).collect();
     let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for server in &config.servers {
@@ -112,6 +119,7 @@ fn word(kind: Kind) -> &'static str {
         Kind::Prompts => "prompt",
         Kind::Resources => "resource",
         Kind::Templates => "template",
+        Kind::Skills => "skill",
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) enum Say {
     Ready {
         /// In which revision: the server's own.
         revision: String,
+        /// What a modern server says of itself, so that it is not asked again.
+        greeting: Option<String>,
         /// By what failures are known that the daemon tells; servers cannot know it.
         token: String,
         /// The tool that was named, as the server tells of it; none: it is to be looked up.
@@ -55,8 +57,12 @@ pub(crate) enum Say {
     Alive,
     /// It does not answer.
     Failed { failure: Value },
-    /// What a server said last on stderr.
-    Words { stderr: String },
+    /// What a server said last on stderr, and what was found while the call ran that ended last, if nobody was told.
+    Words {
+        stderr: String,
+        #[serde(default)]
+        found: Vec<Value>,
+    },
     /// Not by this way, for this reason; none: it will be seen on the other way.
     Cold { why: Option<String> },
     /// How everything stands.

@@ -72,7 +72,7 @@ fn unpack_fault(told: &Value) -> Option<Fault> {
     })
 }
 
-fn pack_finding(finding: &Finding) -> Value {
+pub(crate) fn pack_finding(finding: &Finding) -> Value {
     json!({
         "frame": finding.frame,
         "rule": finding.rule.id(),
@@ -82,7 +82,7 @@ fn pack_finding(finding: &Finding) -> Value {
     })
 }
 
-fn unpack_finding(told: &Value) -> Option<Finding> {
+pub(crate) fn unpack_finding(told: &Value) -> Option<Finding> {
     let rule = Rule::ALL.iter().find(|rule| told["rule"] == rule.id())?;
     Some(Finding {
         frame: told["frame"].as_u64()?,

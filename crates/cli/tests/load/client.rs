@@ -56,15 +56,31 @@ impl Posting {
 
     /// The one reply.
     pub(crate) async fn call(&mut self, id: usize, tool: &str, arguments: &Value) -> Value {
+        self.begin(id, tool, arguments).await;
+        self.reply().await
+    }
+
+    /// Calls, and reads nothing of what comes, though something does.
+    pub(crate) async fn stall(&mut self, id: usize, tool: &str, arguments: &Value) {
+        self.begin(id, tool, arguments).await;
+        self.wire.is_answered().await;
+    }
+
+    async fn begin(&mut self, id: usize, tool: &str, arguments: &Value) {
         let body = call(self.era, id, tool, arguments);
-        let got = match self.era {
-            Era::Legacy => self.wire.post(&[("Mcp-Session-Id", &self.session)], &body).await,
+        match self.era {
+            Era::Legacy => self.wire.begin(&[("Mcp-Session-Id", &self.session)], &body).await,
             Era::Modern => {
                 let headers =
                     [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", tool)];
-                self.wire.post(&headers, &body).await
+                self.wire.begin(&headers, &body).await;
             }
-        };
+        }
+    }
+
+    /// The one reply to what was called.
+    pub(crate) async fn reply(&mut self) -> Value {
+        let got = self.wire.answer().await;
         let [reply] = &got.messages[..] else {
             panic!("not one reply but {}: {:?}", got.status, got.messages)
         };

@@ -1,7 +1,7 @@
 //! Many clients before one bridge or gateway, real processes on every side: whose reply it is, and what happens while a
 //! server dies again and again.
 //!
-//! The long forms are the same tests with more to do: `cargo xtask soak --through` and `cargo xtask soak --kills`.
+//! The long forms are the same tests with more to do: `cargo xtask soak --through`, `--kills` and `--stalled`.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 #![allow(clippy::print_stdout, reason = "the long forms tell what they measured")]
@@ -15,6 +15,7 @@ mod kills;
 #[path = "../operation/rig.rs"]
 #[allow(dead_code, reason = "others use the rest")]
 mod rig;
+mod stalled;
 mod wire;
 
 /// How much there is to do: what a variable of this name says, or what a test can afford.

@@ -30,6 +30,12 @@ impl Wire {
 
     /// Posts a message, and reads the answer to its end.
     pub(crate) async fn post(&mut self, headers: &[(&str, &str)], body: &str) -> Got {
+        self.begin(headers, body).await;
+        self.answer().await
+    }
+
+    /// Posts a message, and reads nothing.
+    pub(crate) async fn begin(&mut self, headers: &[(&str, &str)], body: &str) {
         let mut request =
             String::from("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
         request += "Accept: application/json, text/event-stream\r\n";
@@ -38,10 +44,14 @@ impl Wire {
         }
         request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
         self.0.get_mut().write_all(request.as_bytes()).await.unwrap();
-        self.answer().await
     }
 
-    async fn answer(&mut self) -> Got {
+    /// Waits until there is something to read, and leaves it.
+    pub(crate) async fn is_answered(&self) {
+        assert_ne!(self.0.get_ref().peek(&mut [0]).await.unwrap(), 0, "the connection ended");
+    }
+
+    pub(crate) async fn answer(&mut self) -> Got {
         let status = self.line().await.split(' ').nth(1).unwrap().parse().unwrap();
         let (mut session, mut length, mut events) = (None, Some(0), false);
         loop {

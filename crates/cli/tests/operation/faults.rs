@@ -1,12 +1,17 @@
 //! Peers and wires that fail, on either side of a gateway: those who have to do with it are told, the others do not notice.
 
-use std::process::Command;
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{Legacy, modern};
-use crate::common::{CARDAN, Fifo, has_python};
-use crate::rig::{Got, Running, Wire, World, demo};
+use crate::common::{CARDAN, Fifo, has_python, signal};
+use crate::rig::{Got, LONG, Running, Wire, World, demo};
 
 /// A server that does something odd, and logs what it reads.
 fn odd(manner: &str, log: &str) -> String {
@@ -31,13 +36,8 @@ fn adds(gateway: &Running, tool: &str) {
     assert_eq!(all.last().unwrap()["result"]["structuredContent"]["sum"], 5, "{got:?}");
 }
 
-/// F6: a server that reads nothing any more: whoever calls it is told so in time, the others are served, and the end is in time.
-#[test]
-fn f6_a_server_that_reads_nothing_holds_up_nobody() {
-    if !has_python() {
-        return;
-    }
-    let script = "import json, sys, time
+/// A server that reads no more once it is called.
+const DEAF: &str = "import json, sys, time
 for line in sys.stdin:
     call = json.loads(line)
     if 'id' not in call: continue
@@ -47,10 +47,18 @@ for line in sys.stdin:
     result = {'initialize': caps, 'tools/list': tools}.get(call['method'], {})
     print(json.dumps({'jsonrpc': '2.0', 'id': call['id'], 'result': result}), flush=True)
 ";
-    let deaf = format!(
-        "[servers.deaf]\ncommand = 'python3'\nargs = ['-c', '''{script}''']\nera = 'legacy'\ncall_timeout = '1s'\n"
-    );
-    let world = World::new("deaf", &(deaf + &demo("well")));
+
+fn deaf(more: &str) -> String {
+    format!("[servers.deaf]\ncommand = 'python3'\nargs = ['-c', '''{DEAF}''']\nera = 'legacy'\n{more}\n")
+}
+
+/// F6: a server that reads nothing any more: whoever calls it is told so in time, the others are served, and the end is in time.
+#[test]
+fn f6_a_server_that_reads_nothing_holds_up_nobody() {
+    if !has_python() {
+        return;
+    }
+    let world = World::new("deaf", &(deaf("call_timeout = '1s'") + &demo("well")));
     let gateway = world.serve(&["--grace", "1"]);
     gateway.stands("ready");
     let much = "x".repeat(64 << 10);
@@ -65,6 +73,74 @@ for line in sys.stdin:
     adds(&gateway, "well__add");
     gateway.signal("TERM");
     assert_eq!(gateway.ends(), Some(0));
+}
+
+/// F6: 10,000 calls of 64 KiB to it by one client: what waits is bounded, the rest is refused at once, one that is cancelled
+/// is over, the others are served meanwhile, and the end is in time and tells those who wait.
+#[test]
+fn f6_ten_thousand_calls_to_a_server_that_reads_nothing() {
+    const CALLS: usize = 10_000;
+    if !has_python() {
+        return;
+    }
+    let world = World::new("ten-thousand", &(deaf("call_timeout = '1h'") + &demo("well")));
+    let config = world.config();
+    let mut command = world.command(&["serve", "--stdio", "--config", &config, "--grace", "1"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut gateway = command.spawn().unwrap();
+    let mut stdin = gateway.stdin.take().unwrap();
+    let stdout = BufReader::new(gateway.stdout.take().unwrap());
+    let (tell, told) = mpsc::channel::<Value>();
+    thread::spawn(move || {
+        let replies = stdout.lines().map_while(Result::ok).map(|line| serde_json::from_str(&line).unwrap());
+        // Notes come as well: that a list has changed, say.
+        replies.filter(|reply: &Value| reply.get("id").is_some()).for_each(|reply| drop(tell.send(reply)));
+    });
+    let mut say = |message: String| writeln!(stdin, "{message}").unwrap();
+    let next = || told.recv_timeout(LONG).expect("a reply");
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "f6", "version": "1" } });
+    say(json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello }).to_string());
+    assert_eq!(next()["id"], "hello");
+    say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+    let much = json!({ "name": "deaf__take", "arguments": { "much": "x".repeat(64 << 10) } }).to_string();
+    for id in 0..CALLS {
+        say(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{much}}}"#));
+    }
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    say(cancel.to_string());
+    let add = json!({ "name": "well__add", "arguments": { "a": 2, "b": 3 } });
+    say(json!({ "jsonrpc": "2.0", "id": "well", "method": "tools/call", "params": add }).to_string());
+    let mut refused = HashSet::new();
+    loop {
+        let reply = next();
+        if reply["id"] == "well" {
+            assert_eq!(reply["result"]["structuredContent"]["sum"], 5, "{reply}");
+            break;
+        }
+        assert!(reply["error"]["code"].is_number(), "{reply}");
+        assert!(refused.insert(reply["id"].as_u64().unwrap()), "{reply}");
+    }
+    let peak = peak_bytes(gateway.id());
+    eprintln!("{} refused, peak {} MiB", refused.len(), peak >> 20);
+    assert!(refused.len() > CALLS / 2, "{}", refused.len());
+    assert!(!refused.contains(&0) && peak < 256 << 20, "{peak}");
+    let begun = Instant::now();
+    signal(&gateway, "TERM");
+    let rest: Vec<Value> = std::iter::from_fn(|| told.recv_timeout(LONG).ok()).collect();
+    assert_eq!(gateway.wait().unwrap().code(), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let waited: HashSet<u64> = rest.iter().map(|reply| reply["id"].as_u64().unwrap()).collect();
+    assert!(rest.iter().all(|reply| reply.get("error").is_some()) && waited.len() == rest.len());
+    assert!(!waited.contains(&1), "it was cancelled");
+    assert_eq!(waited.len() + refused.len(), CALLS - 1, "each of the others has one answer");
+}
+
+/// The most memory that a process ever had.
+fn peak_bytes(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }
 
 /// F10: clients that read nothing of what they asked for hold up nobody else.

@@ -25,6 +25,33 @@ fn s0_79_a_hangup_reads_the_configuration_again() {
     assert_eq!(gateway.ends(), Some(0));
 }
 
+/// S2-42, S0-79: a server that failed too often is left alone, and comes back as soon as somebody who has mended it says so
+/// by a hangup; one that works goes on untouched.
+#[test]
+fn s2_42_a_hangup_tries_suspended_servers_again() {
+    let world = World::new("retried", "");
+    let mended = world.0.file("mended");
+    let broken = format!(
+        "[servers.beta]\ncommand = \"sh\"\nargs = [\"-c\", \"test -e '{mended}' || exit 3; exec '{CARDAN}' demo\"]\n\
+         reconnect = {{ attempts = 1, wait_min = \"1ms\", wait_max = \"1h\" }}\n"
+    );
+    fs::write(world.config(), demo("alpha") + &broken).unwrap();
+    let gateway = world.serve(&[]);
+    let server = |name: &str| {
+        let said = gateway.get("/readyz", &[]).json();
+        said["servers"].as_array().unwrap().iter().find(|server| server["name"] == name).unwrap().clone()
+    };
+    while server("beta")["state"] != "suspended" {}
+    fs::write(&mended, "").unwrap();
+    gateway.signal("HUP");
+    gateway.hears("configuration: taken over, no server is touched");
+    gateway.stands("ready");
+    assert_eq!(modern(&gateway, "beta__add", &json!({ "a": 1, "b": 2 })).answer().status, 200);
+    assert_eq!(server("alpha")["restarts"], 0);
+    gateway.signal("TERM");
+    assert_eq!(gateway.ends(), Some(0));
+}
+
 /// F25: with its terminal a gateway ends as it does when it is asked to.
 #[test]
 fn f25_a_terminal_that_goes_asks_it_to_stop() {

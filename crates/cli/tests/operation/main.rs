@@ -19,4 +19,5 @@ mod mirrored;
 mod rate;
 mod revoked;
 mod rig;
+mod sick;
 mod trace;

@@ -1,6 +1,6 @@
 //! A way to the store that can be cut, and one to all replicas in turn.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,16 +9,29 @@ use std::thread;
 /// Passes bytes on to a port until it is cut.
 pub(crate) struct Way {
     pub(crate) port: u16,
+    /// What happens to the next request.
+    pub(crate) next: Arc<Mutex<Next>>,
     cut: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Next {
+    #[default]
+    Passes,
+    /// It is never read: the connection is closed.
+    Unread,
+    /// It is read, and the connection is closed when there is an answer.
+    Unanswered,
 }
 
 impl Way {
     pub(crate) fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let way =
-            Self { port: listener.local_addr().unwrap().port(), cut: Arc::default(), open: Arc::default() };
-        let (cut, open) = (Arc::clone(&way.cut), Arc::clone(&way.open));
+        let port_here = listener.local_addr().unwrap().port();
+        let way = Self { port: port_here, next: Arc::default(), cut: Arc::default(), open: Arc::default() };
+        let (cut, open, next) = (Arc::clone(&way.cut), Arc::clone(&way.open), Arc::clone(&way.next));
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 if cut.load(Ordering::SeqCst) {
@@ -26,7 +39,7 @@ impl Way {
                 }
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
                 open.lock().unwrap().extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
-                join(near, far);
+                join(near, far, &next);
             }
         });
         way
@@ -45,14 +58,41 @@ impl Way {
     }
 }
 
-fn join(near: TcpStream, far: TcpStream) {
-    let (up, down) = ((near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near));
-    for (mut from, mut to) in [up, down] {
-        thread::spawn(move || {
-            let _ = io::copy(&mut from, &mut to);
-            let _ = to.shutdown(Shutdown::Write);
-        });
-    }
+fn join(near: TcpStream, far: TcpStream, next: &Arc<Mutex<Next>>) {
+    let (mut from, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+    let (next, mute) = (Arc::clone(next), Arc::new(AtomicBool::new(false)));
+    let muted = Arc::clone(&mute);
+    thread::spawn(move || {
+        let mut bytes = [0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            match std::mem::take(&mut *next.lock().unwrap()) {
+                Next::Passes => {}
+                Next::Unread => {
+                    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+                    return;
+                }
+                Next::Unanswered => mute.store(true, Ordering::SeqCst),
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let (mut from, mut to) = (far, near);
+    thread::spawn(move || {
+        let mut bytes = [0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if muted.load(Ordering::SeqCst) {
+                let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
+                return;
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
 }
 
 /// Before several servers: each request goes to the next of them, whatever connection it came by.
@@ -91,6 +131,6 @@ fn one(mut near: TcpStream, server: &str) -> Option<()> {
     let kept = text.trim_end().lines().filter(|line| !line.to_lowercase().starts_with("connection:"));
     let head = kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n";
     far.write_all(head.as_bytes()).ok()?;
-    join(near, far);
+    join(near, far, &Arc::default());
     Some(())
 }

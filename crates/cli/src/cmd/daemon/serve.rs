@@ -9,13 +9,14 @@ use std::time::Duration;
 use cardan_config::Search;
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::catalog::Kind;
-use cardan_gateway::fleet::{Fleet, Options, Spec, Upstream};
+use cardan_gateway::fleet::{Fleet, Making, Options, Spec, Upstream};
 use cardan_gateway::keys::token;
 use cardan_gateway::relay::{self, Explain, Isolation};
 use cardan_gateway::reload::{Follow, Following};
 use cardan_gateway::warm::{Open, Warm};
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::GRACE;
+use cardan_proto::session::config::Attribution;
 use cardan_transport::socket::{Listener, SocketLink};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
@@ -32,7 +33,7 @@ use crate::cmd::servers::Recipe;
 use crate::cmd::servers::row::Row;
 use crate::daemon::place::{Place, user};
 use crate::daemon::talk::{Known, PROMPT, Say, Want, hear, nod, say};
-use crate::failure::Failure;
+use crate::failure::{Failure, pack_finding};
 use crate::hangup::Hangups;
 use crate::interrupt::Interrupts;
 use crate::log::{Level, Log};
@@ -117,8 +118,8 @@ impl Daemon {
         let fleet = Fleet::start(kept(recipe.usable(follow.config(), args.log)?), options);
         let token = token().map_err(|error| Failure::usage(format!("no token can be made: {error}")))?;
         let said = token.clone();
-        let explain = Explain::new(move |error, secrets| {
-            let mut told = Failure::from(error).hiding(secrets).parcel();
+        let explain = Explain::new(move |error, found, secrets| {
+            let mut told = Failure::from(error).seen(found).hiding(secrets).parcel();
             told["token"] = json!(said);
             told
         });
@@ -224,7 +225,10 @@ impl Daemon {
             },
             Want::LastWords(known) if !self.runs(&known) => say(&stream, &Say::Cold { why: None }).await,
             Want::LastWords(known) => match self.open(&known).await {
-                Ok(open) => say(&stream, &Say::Words { stderr: open.last_words() }).await,
+                Ok(open) => {
+                    let found = open.last_found().iter().map(pack_finding).collect();
+                    say(&stream, &Say::Words { stderr: open.last_words(), found }).await
+                }
                 Err(why) => say(&stream, &Say::Cold { why }).await,
             },
             Want::Status => say(&stream, &Say::Standing(self.standing())).await,
@@ -245,8 +249,11 @@ impl Daemon {
         };
         let revision = open.revision().date().to_owned();
         let tool = tool.and_then(|tool| self.upstream(known)?.told(Kind::Tools, tool));
-        let tool = tool.map(|tool| tool.as_str().to_owned()).filter(|tool| tool.len() <= TOOL_BYTES);
-        say(&stream, &Say::Ready { revision, token: self.token.clone(), tool }).await?;
+        let tool = tool.map(|tool| tool.as_str().to_owned()).filter(|tool| tool.len() <= TOLD_BYTES);
+        let greeting = open.greeting().and_then(|greeting| String::from_utf8(greeting.to_vec()).ok());
+        let greeting = greeting.filter(|greeting| greeting.len() <= TOLD_BYTES);
+        let token = self.token.clone();
+        say(&stream, &Say::Ready { revision, greeting, token, tool }).await?;
         open.serve(SocketLink::unix(stream, &Limits::DEFAULT)).await;
         Ok(())
     }
@@ -321,8 +328,8 @@ impl Daemon {
     }
 }
 
-/// A tool that says more of itself is looked up by those who call it.
-const TOOL_BYTES: usize = 256 << 10;
+/// A server or a tool that says more of itself is asked by those who call it.
+const TOLD_BYTES: usize = 256 << 10;
 
 /// A lack of descriptors passes.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -337,7 +344,13 @@ fn kept(specs: Vec<Spec>) -> Vec<Spec> {
             Isolation::Call => Isolation::Call,
             _ => Isolation::Shared,
         };
-        Spec { lazy: true, call_timeout: None, isolation, ..spec }.lent(&asked)
+        let spec = Spec { lazy: true, call_timeout: None, isolation, ..spec }.lent(&asked);
+        // As without a daemon, where commands call one after another: what nobody can claim ends the only call there is.
+        let making = spec.making.map(|making| Making {
+            connector: making.connector.attribution(Attribution::OnlyCall),
+            ..making
+        });
+        Spec { making, ..spec }
     });
     kept.collect()
 }

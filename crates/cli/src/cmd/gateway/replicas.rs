@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use cardan_config::Config;
 use cardan_config::replicas::Shared;
-use cardan_dial::{Carrier, Http, Proxies};
+use cardan_dial::{Carrier, Http};
 use cardan_gateway::metrics::{Exposition, Kind};
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::replicas::{CONNECT, WAYS};
 use cardan_proto::session::event::Delivery;
+use cardan_proxy::Proxies;
 use cardan_replicas::{
     Answer, Carry, Carrying, Open, Place, Replicas, SHORTEST, Settings, Stream, Uncarried,
 };

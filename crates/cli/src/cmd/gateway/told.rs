@@ -49,7 +49,7 @@ impl Told {
                     },
                     Some(turn) = following.next() => turned(&turn, log),
                     hangup = hangups.next() => match hangup {
-                        Hangup::Reload => following.look_now(),
+                        Hangup::Reload => following.retry_now(),
                         Hangup::Gone => interrupts.count(),
                     },
                     _ = &mut stopped => break,

@@ -17,7 +17,7 @@ With --at nothing is started: a gateway that runs there (`cardan serve --config`
 for a key, put a token into CARDAN_KEY, or into another variable and name it with --bearer-env.
 
 Exits with 0 when all are up or asleep, with 4 when some are not; with --watch, with 0 on Ctrl-C. With --watch, SIGHUP \
-reads the configuration again at once.
+reads the configuration again at once, and tries servers that are not up.
 
 Examples:
   cardan servers

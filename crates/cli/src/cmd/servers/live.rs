@@ -53,7 +53,7 @@ pub(super) async fn watch(
             _ = clock.tick(), if screen.is_drawn() => screen.draw(fleet)?,
             hangup = hangups.next() => match hangup {
                 Hangup::Reload => {
-                    following.look_now();
+                    following.retry_now();
                     Reader::There
                 }
                 Hangup::Gone => break,

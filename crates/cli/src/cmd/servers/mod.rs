@@ -118,10 +118,7 @@ impl Recipe {
         if specs.is_empty() {
             return Err(match broken.next_back() {
                 Some(problem) => failure(problem),
-                None if config.servers.is_empty() => Failure::usage("no server is configured").next(
-                    "add one with `cardan config add NAME URL` or `cardan config add NAME -- COMMAND`, or see what \
-                     other tools have with `cardan config import`",
-                ),
+                None if config.servers.is_empty() => none_configured(),
                 None => Failure::usage("no configured server is enabled")
                     .next("see them with `cardan config list`, and enable one in its file"),
             });
@@ -129,6 +126,14 @@ impl Recipe {
         broken.chain(&config.ignored).for_each(|problem| log.warn("configuration", &problem.to_string()));
         Ok(specs)
     }
+}
+
+/// There is nothing to look at.
+pub(crate) fn none_configured() -> Failure {
+    Failure::usage("no server is configured").next(
+        "add one with `cardan config add NAME URL` or `cardan config add NAME -- COMMAND`, or see what \
+         other tools have with `cardan config import`",
+    )
 }
 
 enum Waited {
