@@ -54,12 +54,15 @@ const KILLS: usize = 1000;
 /// Calls of sessions that replicas share.
 const REPLICA_CALLS: usize = 100_000;
 
+/// Clients of which one reads nothing.
+const STALLED_CLIENTS: usize = 1000;
+
 /// How often one of two replicas is replaced under load.
 const ROLLS: usize = 1000;
 
 /// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
-/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak
-/// --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
+/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak --stalled`: one
+/// of whose clients reads nothing. `soak --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
 pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--through") {
         args.finish()?;
@@ -68,6 +71,10 @@ pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--kills") {
         args.finish()?;
         return load("load", "kills::", "CARDAN_KILLS", KILLS);
+    }
+    if args.flag("--stalled") {
+        args.finish()?;
+        return load("load", "stalled::", "CARDAN_STALLED_CLIENTS", STALLED_CLIENTS);
     }
     if args.flag("--replicas") {
         args.finish()?;

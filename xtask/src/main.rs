@@ -51,6 +51,7 @@ cargo xtask <chore>
                                           a crowd of clients that break off at random: nothing may be lost or left
   soak --through                          a million replies to a thousand clients that share an upstream: none foreign
   soak --kills                            a gateway whose server is killed a thousand times under load
+  soak --stalled                          a thousand clients of a gateway, one of which reads nothing
   soak --replicas                         a hundred thousand calls of sessions that three replicas share
 ";
 

@@ -51,7 +51,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
         runner.args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]);
     }
     if !works(Command::new("strace").args(["-qq", "-o", "/dev/null", "true"])) {
-        say("SKIPPED: what a loss of power leaves of a file (F33), because strace cannot be used here");
+        say(
+            "SKIPPED: what a loss of power leaves of a file (F33) and processes that the system refuses (F31), because strace cannot be used here",
+        );
     }
     if peers == Peers::Ready {
         // A peer that is set up must not be passed over.

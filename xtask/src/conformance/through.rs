@@ -55,7 +55,7 @@ const fn served(before: Before, way: Way, speaks: Speaks) -> Behind {
 }
 
 /// All that are run: behind bridges, and behind gateways.
-const ALL: [Behind; 9] = [
+const ALL: [Behind; 10] = [
     behind(Way::Stdio, Speaks::Both),
     behind(Way::Http, Speaks::Both),
     behind(Way::Stdio, Speaks::Legacy),
@@ -65,10 +65,8 @@ const ALL: [Behind; 9] = [
     served(Before::Path, Way::Stdio, Speaks::Both),
     served(Before::Path, Way::Http, Speaks::Legacy),
     served(Before::All, Way::Http, Speaks::Legacy),
+    served(Before::All, Way::Stdio, Speaks::Both),
 ];
-
-/// Run by name: a gateway that is one server for all of its own passes on no extension but tasks, so skills are not tried there.
-const BY_NAME: [Behind; 1] = [served(Before::All, Way::Stdio, Speaks::Both)];
 
 /// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them.
 pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
@@ -78,14 +76,10 @@ pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
 /// Those that are wanted, by name; all without one.
 pub(super) fn chosen(name: Option<&str>) -> Result<Vec<Behind>> {
     let takes = |behind: &Behind| name.is_none_or(|name| behind.name() == format!("through-{name}"));
-    let by_name = BY_NAME.into_iter().filter(|_| name.is_some());
-    let chosen: Vec<Behind> = ALL.into_iter().chain(by_name).filter(takes).collect();
+    let chosen: Vec<Behind> = ALL.into_iter().filter(takes).collect();
     if chosen.is_empty() {
-        let names: Vec<String> = ALL
-            .iter()
-            .chain(&BY_NAME)
-            .map(|behind| behind.name().trim_start_matches("through-").to_owned())
-            .collect();
+        let names: Vec<String> =
+            ALL.iter().map(|behind| behind.name().trim_start_matches("through-").to_owned()).collect();
         bail!("`--behind` takes one of {}", names.join(", "));
     }
     Ok(chosen)
