@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -19,10 +19,21 @@ impl Backlog {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A body that counts until it is taken.
-    pub(crate) fn body(&self, bytes: Bytes) -> Sending {
+    /// A body that counts until it is taken, and who can tell whether it was.
+    pub(crate) fn body(&self, bytes: Bytes) -> (Sending, Taken) {
         self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-        Sending { bytes: Some(bytes), backlog: self.clone() }
+        let taken = Taken::default();
+        (Sending { bytes: Some(bytes), backlog: self.clone(), taken: taken.clone() }, taken)
+    }
+}
+
+/// Whether a connection has begun to take a message. One that has not taken any of it cannot have delivered it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Taken(Arc<AtomicBool>);
+
+impl Taken {
+    pub(crate) fn is(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -31,6 +42,7 @@ impl Backlog {
 pub(crate) struct Sending {
     bytes: Option<Bytes>,
     backlog: Backlog,
+    taken: Taken,
 }
 
 impl Sending {
@@ -55,6 +67,7 @@ impl Body for Sending {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.taken.0.store(true, Ordering::Relaxed);
         let bytes = self.take().filter(|bytes| !bytes.is_empty());
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }

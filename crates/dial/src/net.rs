@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cardan_proto::session::event::Hurdle;
 use cardan_proxy::{Proxy, Routes};
-use http::Uri;
+use http::{Extensions, Uri};
 use hyper_util::client::legacy::connect::dns::{GaiAddrs, GaiResolver, Name};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
@@ -20,6 +20,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
@@ -169,7 +170,7 @@ impl Connector {
         };
         if !secure {
             let shape = if proxy.is_some() { Shape::Proxied } else { Shape::Plain };
-            return Ok(Conn { stream: TokioIo::new(stream), shape });
+            return Ok(Conn::new(stream, shape));
         }
         let tls = self.tls.ok_or_else(|| io::Error::other("no TLS was set up for this link"))?;
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -177,7 +178,7 @@ impl Connector {
         let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(Stopped::at(Hurdle::Tls))?;
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(cardan_tls::HTTP_2);
         let shape = if is_h2 { Shape::Multiplexed } else { Shape::Plain };
-        Ok(Conn { stream: TokioIo::new(Box::new(stream)), shape })
+        Ok(Conn::new(Box::new(stream), shape))
     }
 
     /// A stream to the proxy, and for `target` a tunnel through it.
@@ -227,9 +228,38 @@ impl Service<Uri> for Connector {
 pub(crate) struct Conn {
     stream: TokioIo<Box<dyn Stream>>,
     shape: Shape,
+    /// Goes with it, which whoever waits for an answer sees.
+    living: watch::Sender<()>,
+}
+
+/// Whether a connection is there, for whoever waits for an answer from it.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulse(watch::Receiver<()>);
+
+impl Pulse {
+    /// That of the connection which a request was given to.
+    pub(crate) fn of(connected: &Connected) -> Option<Self> {
+        let mut extras = Extensions::new();
+        connected.get_extras(&mut extras);
+        extras.remove()
+    }
+
+    /// Waits until the connection is there no more.
+    pub(crate) async fn ended(&mut self) {
+        while self.0.changed().await.is_ok() {}
+    }
+
+    /// Are these of one connection?
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
 }
 
 impl Conn {
+    fn new(stream: Box<dyn Stream>, shape: Shape) -> Self {
+        Self { stream: TokioIo::new(stream), shape, living: watch::Sender::new(()) }
+    }
+
     /// What is below, for who speaks something else.
     pub(crate) fn into_stream(self) -> Box<dyn Stream> {
         self.stream.into_inner()
@@ -249,10 +279,11 @@ enum Shape {
 
 impl Connection for Conn {
     fn connected(&self) -> Connected {
+        let connected = Connected::new().extra(Pulse(self.living.subscribe()));
         match self.shape {
-            Shape::Plain => Connected::new(),
-            Shape::Proxied => Connected::new().proxy(true),
-            Shape::Multiplexed => Connected::new().negotiated_h2(),
+            Shape::Plain => connected,
+            Shape::Proxied => connected.proxy(true),
+            Shape::Multiplexed => connected.negotiated_h2(),
         }
     }
 }

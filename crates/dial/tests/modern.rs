@@ -4,7 +4,9 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use cardan_client::CallError;
 use cardan_proto::http::failure::HttpFailure;
@@ -230,7 +232,7 @@ async fn a_cancel_closes_the_lane() {
 async fn a_silent_server_is_given_up_on_time() {
     let stage = modern(|_| Say::Hang);
     let client = connect(&stage.http()).await;
-    let options = CallOptions { idle: Some(std::time::Duration::from_secs(3)), ..Default::default() };
+    let options = CallOptions { idle: Some(Duration::from_secs(3)), ..Default::default() };
     let started = tokio::time::Instant::now();
     let error = client.call_tool_with("t", &json!({}), options).unwrap().await.unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
@@ -292,4 +294,31 @@ async fn closing_a_modern_link_says_nothing() {
     client.raw(Method::ToolsCall, Some(r#"{"name":"t"}"#.into()), Default::default()).await.unwrap();
     client.close("done").await;
     assert_eq!(stage.of("DELETE").len() + stage.of("GET").len(), 0);
+}
+
+/// F11, F13: where a connection broke, those that idle beside it are as stale: what follows goes over a fresh one, so that a
+/// server that came back is not taken for dead.
+#[tokio::test(start_paused = true)]
+async fn f13_what_follows_a_break_goes_over_a_fresh_connection() {
+    const IDLE: usize = 3;
+    let restarted = Arc::new(AtomicBool::new(false));
+    let stale = Arc::clone(&restarted);
+    let stage = modern(move |asked| match stale.load(Ordering::SeqCst) && asked.connection <= IDLE {
+        true => Say::Reset,
+        false => Say::After(Duration::from_secs(1), Box::new(Say::Json(result(asked, text("ok"))))),
+    });
+    let client = connect(&stage.http()).await;
+    let call = || client.call_tool("t", &json!({})).unwrap();
+    let at_once: Vec<_> = (0..IDLE).map(|_| call()).collect();
+    for call in at_once {
+        call.await.unwrap();
+    }
+    assert_eq!(stage.dialled().len(), IDLE);
+    restarted.store(true, Ordering::SeqCst);
+    let error = call().await.unwrap_err();
+    assert_eq!(lost(&error).1, Delivery::Unknown, "the server may have had it");
+    for _ in 0..IDLE {
+        call().await.unwrap();
+    }
+    assert_eq!(stage.dialled().len(), IDLE + 1, "and that one is kept");
 }

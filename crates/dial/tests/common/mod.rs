@@ -35,6 +35,8 @@ pub struct Asked {
     pub headers: HeaderMap,
     pub body: Value,
     pub at: Instant,
+    /// The number of the connection that it came by.
+    pub connection: usize,
 }
 
 impl Asked {
@@ -180,7 +182,11 @@ impl Stage {
         *self.gone.lock().unwrap()
     }
 
-    async fn answer(self, request: Request<Incoming>) -> io::Result<Response<BoxBody<Bytes, io::Error>>> {
+    async fn answer(
+        self,
+        connection: usize,
+        request: Request<Incoming>,
+    ) -> io::Result<Response<BoxBody<Bytes, io::Error>>> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let asked = Asked {
@@ -190,6 +196,7 @@ impl Stage {
             headers: head.headers,
             body: serde_json::from_slice(&body).unwrap_or_default(),
             at: Instant::now(),
+            connection,
         };
         self.log.lock().unwrap().push(asked.clone());
         let mut say = (self.script)(&asked);
@@ -242,12 +249,16 @@ impl Stage {
 
 impl Dial for Stage {
     fn dial(&self, host: &str, port: u16) -> Dialing {
-        self.dialled.lock().unwrap().push(format!("{host}:{port}"));
+        let connection = {
+            let mut dialled = self.dialled.lock().unwrap();
+            dialled.push(format!("{host}:{port}"));
+            dialled.len()
+        };
         let stage = self.clone();
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move {
             let speaks = stage.speaks;
-            let service = service_fn(move |request| stage.clone().answer(request));
+            let service = service_fn(move |request| stage.clone().answer(connection, request));
             if speaks == Speaks::Http2 {
                 let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 let _ = builder.serve_connection(TokioIo::new(theirs), service).await;
