@@ -503,7 +503,8 @@ fn a_name_is_a_server() {
     world.run(&["info", "unset", "--config", &other]).exits(1).tells(&["CARDAN_TEST_UNSET is not set"]);
 }
 
-/// S0-78: servers that nobody here wrote, by several transports, in one fleet.
+/// S0-78: servers that nobody here wrote, by several transports, in one fleet; one that is mute and one that ends at once hide none
+/// of them.
 #[test]
 fn s0_78_foreign_servers_are_one_fleet() {
     let everything = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
@@ -532,11 +533,14 @@ fn s0_78_foreign_servers_are_one_fleet() {
          [servers.http]\nurl = 'http://127.0.0.1:{free}/mcp'\n\
          [servers.python]\ncommand = '{program}'\nargs = ['{file}']\n"
     );
-    world.put(&(foreign + &demo("ours")));
-    let servers = world.servers(&PATIENT, 0);
+    let sick = shell("mute", "while read -r line; do :; done") + "start_timeout = \"1s\"\n";
+    world.put(&(sick + &shell("dead", "exit 3") + &foreign + &demo("ours")));
+    let servers = world.servers(&PATIENT, 4);
+    assert_eq!(names(&servers, |server| server["up"] == false), ["mute", "dead"]);
+    let servers = &servers[2..];
     let eras: Vec<&Value> = servers.iter().map(|server| &server["era"]).collect();
     assert_eq!(eras, ["legacy", "legacy", "legacy", "modern"]);
-    for server in &servers {
+    for server in servers {
         assert!(server["tools"].as_array().unwrap().iter().any(|tool| tool == "echo"), "{server}");
     }
     for name in ["child", "http", "python", "ours"] {

@@ -13,3 +13,4 @@ mod guard;
 mod ours;
 mod proxy;
 mod served;
+mod statuses;
