@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Args,
-    run::{cargo, say, succeed, works},
+    run::{build, say, succeed, works},
     walk,
 };
 
@@ -38,6 +38,7 @@ const CASES: usize = 300;
 pub(crate) fn run(args: Args) -> Result<()> {
     args.finish()?;
     let python = python().context("there is no Python 2.7; set CARDAN_PYTHON2 to one with pip")?;
+    build(&walk::root(), &["-p", "cardan-ws", "--features", "dial", "--example", "echo_ws"])?;
     both(python)
 }
 
@@ -56,12 +57,11 @@ pub(crate) fn python() -> Option<String> {
         .find(|python| works(Command::new(python).args(["-m", "pip", "--version"])))
 }
 
-/// Server and client.
+/// Server and client, which were built before.
 pub(crate) fn both(python: String) -> Result<()> {
     let root = walk::root();
     let place = root.join("target/autobahn");
     let suite = Suite::install(python, &place)?;
-    succeed(cargo(&root).args(["build", "-p", "cardan-ws", "--features", "dial", "--example", "echo_ws"]))?;
     let echo = root.join("target/debug/examples/echo_ws");
     let server = against_server(&suite, &echo, &place)?;
     let client = against_client(&suite, &echo, &place)?;

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use crate::{
     args::Args,
     peers,
-    run::{cargo, say, show, succeed},
+    run::{build, say, show},
     walk,
 };
 use fixture::Fixture;
@@ -55,6 +55,11 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     args.finish()?;
     let root = walk::root();
     peers::set_up_one(&root, suite::PEER)?;
+    let ours = ["-p", "cardan-conformance", "--bin", "conformance-server", "--bin", "conformance-client"];
+    build(&root, &ours)?;
+    if through || behind.is_some() {
+        build(&root, &["-p", "cardan-cli", "--bin", "cardan"])?;
+    }
     let mut clean = true;
     if through || behind.is_some() {
         clean &= judge_through(&root, &through::chosen(behind.as_deref())?, &wanted)?;
@@ -69,7 +74,7 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     if clean { Ok(()) } else { bail!("the conformance suite found something, see above") }
 }
 
-/// Both roles, as a step of all tests.
+/// Both roles, as a step of all tests. What is run was built with them.
 pub(crate) fn both(root: &Path) -> Result<()> {
     let wanted = Wanted::default();
     // The client is judged however the server did.
@@ -77,7 +82,7 @@ pub(crate) fn both(root: &Path) -> Result<()> {
     if server && client { Ok(()) } else { bail!("the conformance suite found something, see above") }
 }
 
-/// A part of `--through`, as a step of all tests.
+/// A part of `--through`, likewise.
 pub(crate) fn through(root: &Path) -> Result<()> {
     let listed = Suite::new(root, Role::Server).list()?;
     let newest = listed.revisions().last().copied().unwrap_or_default();
@@ -92,9 +97,6 @@ pub(crate) fn through(root: &Path) -> Result<()> {
 
 /// The same for our server behind a bridge, once for each way in which it may stand there.
 fn judge_through(root: &Path, behind: &[Behind], wanted: &Wanted) -> Result<bool> {
-    for (package, binary) in [("cardan-cli", "cardan"), ("cardan-conformance", "conformance-server")] {
-        succeed(cargo(root).args(["build", "--quiet", "-p", package, "--bin", binary]))?;
-    }
     let suite = Suite::new(root, Role::Server);
     let listed = suite.list()?;
     let score = std::fs::read_to_string(root.join("crates/conformance/score.txt"))?;
@@ -135,8 +137,6 @@ fn bridge(
 
 /// Runs one role and tells how it went. False: not well.
 fn judge(root: &Path, role: Role, wanted: &Wanted) -> Result<bool> {
-    let binary = format!("conformance-{}", role.name());
-    succeed(cargo(root).args(["build", "--quiet", "-p", "cardan-conformance", "--bin", &binary]))?;
     let suite = Suite::new(root, role);
     let listed = suite.list()?;
     let mut report = Report::new(role.name());

@@ -23,7 +23,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     args::Args,
     peers,
-    run::{cargo, say, show, succeed},
+    run::{build, say, show},
     walk,
 };
 use cast::{Kit, Side, Way};
@@ -72,10 +72,14 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
         wanted.servers = vec![server];
     }
     args.finish()?;
-    matrix(&walk::root(), &wanted)
+    let root = walk::root();
+    // One after the other: together they would want other features of the same crates.
+    build(&root, &["-p", "cardan-cli", "--bin", "cardan"])?;
+    build(&root, &["-p", "cardan-conformance", "--bin", "interop-client"])?;
+    matrix(&root, &wanted)
 }
 
-/// The reduced form, as a step of all tests.
+/// The reduced form, as a step of all tests. What is run was built with them.
 pub(crate) fn quick(root: &Path) -> Result<()> {
     matrix(root, &Wanted::quick())
 }
@@ -94,10 +98,6 @@ fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
     let clients = chosen(cast::clients(), &wanted.clients, "client")?;
     let servers = chosen(cast::servers(), &wanted.servers, "server")?;
     peers::set_up(root)?;
-    // One after the other: together they would want other features of the same crates.
-    for (package, binary) in [("cardan-cli", "cardan"), ("cardan-conformance", "interop-client")] {
-        succeed(cargo(root).args(["build", "--quiet", "-p", package, "--bin", binary]))?;
-    }
     let (start, run) = (Instant::now(), Run::new(root, clients, wanted)?);
     say(&format!("interop: {} clients and {} servers", run.clients.len(), servers.len()));
     let queue = Mutex::new(servers.clone().into_iter());

@@ -38,6 +38,11 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Builds programs of the workspace.
+pub(crate) fn build(root: &Path, which: &[&str]) -> Result<()> {
+    succeed(cargo(root).args(["build", "--quiet"]).args(which))
+}
+
 /// Whether the command runs and succeeds, nothing shown.
 pub(crate) fn works(command: &mut Command) -> bool {
     command

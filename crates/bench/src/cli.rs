@@ -69,16 +69,24 @@ pub(crate) fn figures(cardan: &Path) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// A command that makes one call.
+#[derive(Clone)]
 pub(crate) struct Line {
     program: PathBuf,
     words: Vec<String>,
     home: Option<PathBuf>,
+    /// Where a build that watches itself puts what it saw.
+    seen: Option<PathBuf>,
 }
 
 impl Line {
     pub(crate) fn new(program: &Path, words: &[&str]) -> Self {
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        Self { program: program.to_owned(), words, home: None }
+        Self { program: program.to_owned(), words, home: None, seen: None }
+    }
+
+    /// The same, and what is seen of it apart from all else.
+    pub(crate) fn watched(self, seen: &Path) -> Self {
+        Self { seen: Some(seen.to_owned()), ..self }
     }
 
     fn start(&self) -> anyhow::Result<Child> {
@@ -87,6 +95,7 @@ impl Line {
         if let Some(home) = &self.home {
             command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env_remove("XDG_STATE_HOME");
         }
+        command.envs(self.seen.iter().map(|seen| ("LLVM_PROFILE_FILE", seen)));
         command.spawn().with_context(|| format!("cannot run {}", self.program.display()))
     }
 

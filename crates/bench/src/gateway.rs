@@ -5,7 +5,7 @@ use std::path::Path;
 use cardan_proto::era::Revision;
 
 use crate::Figure;
-use crate::harness::{Harness, example, field, least, median};
+use crate::harness::{Harness, example, field, least};
 
 /// What each session on a shared upstream may take.
 const SESSION_KIB: f64 = 40.0;
@@ -65,7 +65,8 @@ fn added(
     let other = ["--url", "http://127.0.0.1:{port}/", "--tool", "b/echo"];
     let other = [&load(Revision::LATEST_LEGACY.date(), "1")[..], &other].concat();
     let turns = [(&*direct, &alone[..]), (&*floor, &alone[..]), (&*ours, &alone[..]), (&*theirs, &other[..])];
-    let [direct, floor, ours, theirs] = harness.turns("p50_us", turns)?.map(median);
+    // Whoever else uses the machine only makes a turn slower, and often by more than what is asked for here.
+    let [direct, floor, ours, theirs] = harness.turns("p50_us", turns)?.map(least);
     let share = (ours - direct) / (theirs - direct);
     Ok([
         Figure::new(format!("{what}: CPU at 16 sessions to forwarding bytes"), busy, "times", Some(budget)),

@@ -21,8 +21,10 @@ mod stdio;
 mod train;
 mod transports;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use anyhow::Context as _;
 
 use crate::harness::command;
 
@@ -50,7 +52,10 @@ fn main() -> anyhow::Result<ExitCode> {
     // The program to be measured.
     let given = std::env::args_os().nth(2).map(PathBuf::from);
     match &*what {
-        "train" => return train::run(&command(given)?).map(|()| ExitCode::SUCCESS),
+        "train" => {
+            let alone = std::env::args_os().nth(3).context("where does what is seen of one call go?")?;
+            return train::run(&command(given)?, Path::new(&alone)).map(|()| ExitCode::SUCCESS);
+        }
         "soak" => return soak::run(std::env::args().skip(2)),
         "soak-server" => return soak::serve().map(|()| ExitCode::SUCCESS),
         _ => {}

@@ -24,7 +24,8 @@ const TIMES: usize = 10;
 /// How long a server may take until it listens; a build that watches itself is slow.
 const LISTENS: Duration = Duration::from_secs(30);
 
-pub(crate) fn run(program: &Path) -> anyhow::Result<()> {
+/// `alone`: where a build that watches itself puts what it saw of one call through the daemon.
+pub(crate) fn run(program: &Path, alone: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let demo = program.display().to_string();
     for era in ["legacy", "modern"] {
@@ -34,7 +35,7 @@ pub(crate) fn run(program: &Path) -> anyhow::Result<()> {
     let all = [Way::Streamable, Way::Modern, Way::Events, Way::Socket];
     serve(program, &["bridge", "--", &demo, "demo"], &all, &runtime)?;
     serve(program, &["serve"], &all, &runtime)?;
-    commands(program)
+    commands(program, alone)
 }
 
 /// Lets one client call, then a crowd, by each of these ways.
@@ -98,14 +99,15 @@ impl Drop for Served {
 }
 
 /// What is typed at a terminal.
-fn commands(program: &Path) -> anyhow::Result<()> {
+fn commands(program: &Path, alone: &Path) -> anyhow::Result<()> {
     let demo = program.display().to_string();
     let home = Home::new(program)?;
+    let warm = home.line(&["call", "--daemon", "demo", "add", "a=1", "b=2"]);
     let lines = [
         Line::new(program, &["call", "add", "a=1", "b=2", "--", &demo, "demo"]),
         Line::new(program, &["list", "--", &demo, "demo"]),
         Line::new(program, &["info", "--", &demo, "demo"]),
-        home.line(&["call", "--daemon", "demo", "add", "a=1", "b=2"]),
+        warm.clone(),
         home.line(&["list", "demo"]),
         home.line(&["servers", "--json"]),
     ];
@@ -114,5 +116,5 @@ fn commands(program: &Path) -> anyhow::Result<()> {
             line.run()?;
         }
     }
-    Ok(())
+    warm.watched(alone).run().map(drop)
 }

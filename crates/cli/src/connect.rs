@@ -19,6 +19,7 @@ use cardan_transport::spawn::{EnvPolicy, Spawn};
 use cardan_ws::{Dial, dial};
 
 use crate::answers::Person;
+use crate::apart;
 use crate::args::Options;
 use crate::catalogs::Shelf;
 use crate::exit::Exit;
@@ -102,7 +103,7 @@ impl Connection {
         }
         let opening = async {
             tokio::select! {
-                opened = reach(door, &connector, &watch, &limits, (options, tool)) => opened,
+                opened = apart(|| reach(door, &connector, &watch, &limits, (options, tool))) => opened,
                 () = interrupts.first() => Err(interrupted()),
             }
         };

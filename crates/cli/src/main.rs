@@ -38,6 +38,7 @@ mod visits;
 mod warm;
 mod watch;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
@@ -79,27 +80,32 @@ fn main() -> ExitCode {
 }
 
 /// Each command has the memory that it needs itself: in one piece all would take what the largest does, on the stack.
+#[inline(never)]
+fn apart<F: Future>(begin: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(begin())
+}
+
 async fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Call(args) => Box::pin(cmd::call::run(args.0)).await,
-        Command::List(args) => Box::pin(cmd::list::run(args.0)).await,
-        Command::Read(args) => Box::pin(cmd::read::run(args.0)).await,
-        Command::Prompt(args) => Box::pin(cmd::prompt::run(args.0)).await,
-        Command::Info(args) => Box::pin(cmd::info::run(args.0)).await,
-        Command::Complete(args) => Box::pin(cmd::complete::run(args.0)).await,
-        Command::Listen(args) => Box::pin(cmd::listen::run(args.0)).await,
-        Command::Ping(args) => Box::pin(cmd::ping::run(args.0)).await,
-        Command::Raw(args) => Box::pin(cmd::raw::run(args.0)).await,
-        Command::Demo(args) => Box::pin(cmd::demo::run(args.0)).await,
-        Command::Serve(args) => Box::pin(cmd::serve::run(args.0)).await,
-        Command::Bridge(args) => Box::pin(cmd::bridge::run(args.0)).await,
+        Command::Call(args) => apart(|| cmd::call::run(args.0)).await,
+        Command::List(args) => apart(|| cmd::list::run(args.0)).await,
+        Command::Read(args) => apart(|| cmd::read::run(args.0)).await,
+        Command::Prompt(args) => apart(|| cmd::prompt::run(args.0)).await,
+        Command::Info(args) => apart(|| cmd::info::run(args.0)).await,
+        Command::Complete(args) => apart(|| cmd::complete::run(args.0)).await,
+        Command::Listen(args) => apart(|| cmd::listen::run(args.0)).await,
+        Command::Ping(args) => apart(|| cmd::ping::run(args.0)).await,
+        Command::Raw(args) => apart(|| cmd::raw::run(args.0)).await,
+        Command::Demo(args) => apart(|| cmd::demo::run(args.0)).await,
+        Command::Serve(args) => apart(|| cmd::serve::run(args.0)).await,
+        Command::Bridge(args) => apart(|| cmd::bridge::run(args.0)).await,
         Command::Config(args) => cmd::config::run(args.0),
         Command::Key(args) => cmd::key::run(&args.0),
         Command::Manual(args) => cmd::manual::run(&args.0),
-        Command::Pin(args) => Box::pin(cmd::pin::run(args.0)).await,
-        Command::Servers(args) => Box::pin(cmd::servers::run(args.0)).await,
+        Command::Pin(args) => apart(|| cmd::pin::run(args.0)).await,
+        Command::Servers(args) => apart(|| cmd::servers::run(args.0)).await,
         Command::Search(args) => cmd::search::run(&args.0),
         Command::Completions(args) => cmd::completions::run(&args.0),
-        Command::Daemon(args) => Box::pin(cmd::daemon::run(args.0)).await,
+        Command::Daemon(args) => apart(|| cmd::daemon::run(args.0)).await,
     }
 }

@@ -1,8 +1,9 @@
 //! The program, laid out by what it does: built once to watch itself, put to work, and built again with what was seen.
 //!
 //! A call runs through code from all over the program. Where the hot parts stand side by side, far fewer pages and lines of
-//! the processor's cache are touched, which is most of what a lone call waits for. `llvm-profdata` must be of the
-//! compiler's own LLVM; where there is none, the program is built plainly, and that is said.
+//! the processor's cache are touched, which is most of what a lone call waits for. First of all stands what a command runs that
+//! finds its server warm, since there is little else to wait for. `llvm-profdata` must be of the compiler's own LLVM; where
+//! there is none, the program is built plainly, and that is said.
 
 use std::{
     env, fs,
@@ -11,7 +12,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     peers::debian,
@@ -23,6 +24,9 @@ const BUILD: [&str; 6] = ["build", "--profile", "dist", "--locked", "-p", "carda
 
 /// Hot and cold code in places of their own.
 const APART: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
+
+/// Functions that are named and not there have become parts of others.
+const INLINED: &str = "-Clink-arg=-Wl,--no-warn-symbol-ordering";
 
 /// Builds the program as it is given to others.
 pub(crate) fn program(root: &Path) -> Result<PathBuf> {
@@ -37,9 +41,17 @@ pub(crate) fn program(root: &Path) -> Result<PathBuf> {
     let raw = place.join("raw");
     let watching = format!("-Cprofile-generate={}", raw.display());
     let watched = build(root, &place.join("watched"), &compiler, &[&watching])?;
-    let profile = train(root, &place, &raw, &watched, &merge)?;
+    let Learned { profile, first } = train(root, &place, &raw, &watched, &merge)?;
     let using = format!("-Cprofile-use={}", profile.display());
-    build(root, &place.join("done"), &compiler, &[&using, APART])
+    let first = format!("-Clink-arg=-Wl,--symbol-ordering-file={}", first.display());
+    build(root, &place.join("done"), &compiler, &[&using, APART, &first, INLINED])
+}
+
+/// What the program at work has shown.
+struct Learned {
+    profile: PathBuf,
+    /// Functions that stand before all others, by name.
+    first: PathBuf,
 }
 
 fn build(root: &Path, target: &Path, compiler: &Compiler, flags: &[&str]) -> Result<PathBuf> {
@@ -52,19 +64,41 @@ fn build(root: &Path, target: &Path, compiler: &Compiler, flags: &[&str]) -> Res
 }
 
 /// Puts the program to work, unless that was done: what was seen.
-fn train(root: &Path, place: &Path, raw: &Path, watched: &Path, merge: &Merge) -> Result<PathBuf> {
-    let built = fs::metadata(watched)?.modified()?.duration_since(UNIX_EPOCH)?;
+fn train(root: &Path, place: &Path, raw: &Path, watched: &Path, merge: &Merge) -> Result<Learned> {
+    let built = fs::metadata(watched)?.modified()?.duration_since(UNIX_EPOCH)?.as_millis();
     // Named after the program: another one is another flag for the next build, which notices only those.
-    let profile = place.join(format!("{}.profdata", built.as_millis()));
-    if profile.is_file() {
-        return Ok(profile);
+    let named = |kind: &str| place.join(format!("{built}.{kind}"));
+    let learned = Learned { profile: named("profdata"), first: named("first") };
+    if learned.profile.is_file() && learned.first.is_file() {
+        return Ok(learned);
     }
-    if raw.exists() {
-        fs::remove_dir_all(raw)?;
+    let alone = place.join("alone");
+    for earlier in [raw, &alone] {
+        if earlier.exists() {
+            fs::remove_dir_all(earlier)?;
+        }
     }
-    succeed(cargo(root).args(["run", "--release", "-p", "cardan-bench", "--", "train"]).arg(watched))?;
-    merge.run(raw, &profile)?;
-    Ok(profile)
+    let train = ["run", "--release", "-p", "cardan-bench", "--", "train"];
+    succeed(cargo(root).args(train).arg(watched).arg(alone.join("warm.profraw")))?;
+    merge.run(raw, &learned.profile)?;
+    let warm = alone.join("warm.profdata");
+    merge.run(&alone, &warm)?;
+    fs::write(&learned.first, ran(&merge.counts(&warm)?).join("\n"))?;
+    Ok(learned)
+}
+
+/// The functions that ran, of all whose counts are told. Those of one unit have its name before theirs.
+fn ran(counts: &str) -> Vec<&str> {
+    let (mut ran, mut function) = (Vec::new(), None);
+    for line in counts.lines() {
+        if let Some(counts) = line.strip_prefix("    Block counts: [") {
+            let is_zero = |count: &str| count.trim_matches([' ', ']']) == "0";
+            ran.extend(function.take().filter(|_| !counts.split(',').all(is_zero)));
+        } else if let Some(name) = line.strip_prefix("  ").and_then(|line| line.strip_suffix(':')) {
+            function = name.rsplit(';').next();
+        }
+    }
+    ran
 }
 
 /// What builds us.
@@ -137,6 +171,15 @@ impl Merge {
     fn run(&self, raw: &Path, profile: &Path) -> Result<()> {
         succeed(self.command().args(["merge", "-o"]).arg(profile).arg(raw))
     }
+
+    /// How often each part of each function ran.
+    fn counts(&self, profile: &Path) -> Result<String> {
+        let mut show = self.command();
+        let output = show.args(["show", "--all-functions", "--counts"]).arg(profile).output();
+        let output = output.context("cannot run llvm-profdata")?;
+        ensure!(output.status.success(), "llvm-profdata cannot read {}", profile.display());
+        Ok(String::from_utf8(output.stdout)?)
+    }
 }
 
 #[cfg(test)]
@@ -148,5 +191,13 @@ mod tests {
         let said = "rustc 1.95.0\nhost: x86_64-unknown-linux-gnu\nrelease: 1.95.0\nLLVM version: 22.1.2\n";
         assert_eq!(versions(said), Some(("x86_64-unknown-linux-gnu".to_owned(), "22".to_owned())));
         assert_eq!(versions("rustc 1.95.0\n"), None);
+    }
+
+    #[test]
+    fn functions_that_ran_are_named() {
+        let counts = "Counters:\n  _ZN3ranE:\n    Hash: 0x01\n    Counters: 2\n    Block counts: [0, 7]\n  \
+                      unit.0-cgu.0;_ZN5innerE:\n    Hash: 0x02\n    Counters: 1\n    Block counts: [1]\n  \
+                      _ZN4idleE:\n    Hash: 0x03\n    Counters: 2\n    Block counts: [0, 0]\nTotal functions: 3\n";
+        assert_eq!(ran(counts), ["_ZN3ranE", "_ZN5innerE"]);
     }
 }

@@ -105,7 +105,7 @@ async fn s0_83_statuses_fail_their_own_message() {
             }
         });
         let http = Http::new(&format!("http://{}/mcp", nginx.address)).unwrap();
-        let client = connector.connect(async || http.link()).await.unwrap();
+        let mut client = connector.connect(async || http.link()).await.unwrap();
         for (status, delivery) in STATUSES {
             fs::write(flag(status), "").unwrap();
             let error = echo(&client).await.unwrap_err();
