@@ -48,7 +48,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     say("step 8 of 8: tests");
     let mut runner = cargo(&root);
     if works(cargo(&root).args(["nextest", "--version"])) {
-        runner.args(["nextest", "run", "--workspace", "--all-features"]);
+        // All that fails is told, not only what fails first.
+        runner.args(["nextest", "run", "--workspace", "--all-features", "--no-fail-fast"]);
     } else {
         say("cargo-nextest is not installed, `cargo test` does the same more slowly");
         runner.args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"]);
