@@ -3,7 +3,7 @@
 use cardan_client::Settled;
 use cardan_config::resolve::{Reach, Resolved};
 use cardan_config::{Config, Search, Server};
-use cardan_gateway::cache::{CatalogCache, Kept};
+use cardan_gateway::cache::{CatalogCache, Kept, Told};
 use cardan_gateway::catalog::{Catalog, Entry, Kind, List};
 use cardan_gateway::configured::here;
 use cardan_proto::method::Method;
@@ -44,24 +44,35 @@ impl Shelf {
         &self.digest
     }
 
-    /// Keeps what a server told just now: all of its lists. It is for later convenience, so what hinders it is not told.
+    /// Keeps what a server told just now: these lists, beside what is known of others. It is for later convenience, so what hinders
+    /// it is not told.
     pub(crate) fn learn<'a>(&self, settled: &Settled, lists: impl Iterator<Item = (Method, &'a [Raw])>) {
         let Some(cache) = CatalogCache::of_user(variable) else { return };
         let greeting = settled.greeting.as_ref().and_then(|raw| serde_json::from_slice(raw).ok());
         let mut catalog = Catalog::new(settled.revision, greeting);
+        let old = cache.load(&self.digest);
+        let mut told = Told::default();
+        if let Some(old) = &old {
+            told = old.told;
+            for kind in Kind::ALL {
+                *catalog.list_mut(kind) = old.catalog.list(kind).clone();
+            }
+        }
+        let mut news = old.is_none();
         for (method, entries) in lists {
             let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.method() == method) else { continue };
-            let entries = entries.iter().filter_map(|raw| Entry::try_from(raw.clone()).ok()).collect();
-            // What it said of who may see it was not looked at.
-            *catalog.list_mut(kind) = List { entries, ttl_ms: None, private: true };
+            let entries: Vec<_> =
+                entries.iter().filter_map(|raw| Entry::try_from(raw.clone()).ok()).collect();
+            // What is there may know more of how long it holds.
+            if catalog.list(kind).entries != entries {
+                // What it said of who may see it was not looked at.
+                *catalog.list_mut(kind) = List { entries, ttl_ms: None, private: true };
+                news = true;
+            }
+            told.now(kind);
         }
-        let old = cache.load(&self.digest);
-        let same = |kind: &Kind| {
-            old.as_ref().is_some_and(|old| old.catalog.list(*kind).entries == catalog.list(*kind).entries)
-        };
-        // What is there may know more of how long it holds.
-        if !Kind::ALL.iter().all(same) {
-            let _ = cache.save(&self.digest, &Kept::now(&self.server, catalog));
+        if news {
+            let _ = cache.save(&self.digest, &Kept::new(&self.server, told, catalog));
         }
     }
 }

@@ -79,7 +79,9 @@ impl Inner {
     fn tell(&self, direction: &str, what: &str) {
         if self.show == Show::Yes {
             let at = self.start.elapsed().as_secs_f64() * 1e3;
-            tell(&format!("{at:9.1} ms {direction} {}", self.secrets.redact(what)));
+            // On one line, and only then: a secret may be of several.
+            let what = self.secrets.redact(what).replace(is_space, " ");
+            tell(&format!("{at:9.1} ms {direction} {what}"));
         }
     }
 
@@ -91,12 +93,15 @@ impl Inner {
     }
 }
 
-/// A frame as it is, but for space between its tokens; one that is no text, or that a terminal would obey, so that its bytes can be
+fn is_space(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\t')
+}
+
+/// A frame as it is; one that is no text, or that a terminal would obey, so that its bytes can be
 /// told.
 fn shown(frame: &[u8]) -> String {
-    let spaced = |c: char| matches!(c, '\n' | '\r' | '\t');
     match std::str::from_utf8(frame) {
-        Ok(text) if !text.chars().any(|c| is_obeyed(c) && !spaced(c)) => text.replace(spaced, " "),
+        Ok(text) if !text.chars().any(|c| is_obeyed(c) && !is_space(c)) => text.to_owned(),
         _ => format!("[escaped] {}", excerpt(frame, usize::MAX)),
     }
 }

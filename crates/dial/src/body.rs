@@ -20,18 +20,19 @@ impl Backlog {
     }
 
     /// A body that counts until it is taken, and who can tell whether it was.
-    pub(crate) fn body(&self, bytes: Bytes) -> (Sending, Taken) {
+    pub(crate) fn body(&self, bytes: Bytes) -> (Sending, Begun) {
         self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-        let taken = Taken::default();
-        (Sending { bytes: Some(bytes), backlog: self.clone(), taken: taken.clone() }, taken)
+        // Nobody looks for what is empty, so it cannot be told from what was sent.
+        let begun = Begun(Arc::new(AtomicBool::new(bytes.is_empty())));
+        (Sending { bytes: Some(bytes), backlog: self.clone(), begun: begun.clone() }, begun)
     }
 }
 
-/// Whether a connection has begun to take a message. One that has not taken any of it cannot have delivered it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Taken(Arc<AtomicBool>);
+/// Whether a connection may have begun to take a message. One that has taken nothing of it cannot have delivered it.
+#[derive(Debug, Clone)]
+pub(crate) struct Begun(Arc<AtomicBool>);
 
-impl Taken {
+impl Begun {
     pub(crate) fn is(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -42,7 +43,7 @@ impl Taken {
 pub(crate) struct Sending {
     bytes: Option<Bytes>,
     backlog: Backlog,
-    taken: Taken,
+    begun: Begun,
 }
 
 impl Sending {
@@ -67,7 +68,7 @@ impl Body for Sending {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.taken.0.store(true, Ordering::Relaxed);
+        self.begun.0.store(true, Ordering::Relaxed);
         let bytes = self.take().filter(|bytes| !bytes.is_empty());
         Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }

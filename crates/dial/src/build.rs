@@ -178,6 +178,7 @@ impl Http {
             tls,
             routes: Arc::new(self.proxies.routes()),
             timeout: self.limits.connect_timeout,
+            dialling: Arc::default(),
         };
         Ok((connector, cross_origin))
     }

@@ -153,9 +153,16 @@ pub(crate) struct Connector {
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) routes: Arc<Routes>,
     pub(crate) timeout: Duration,
+    /// Each connection in the making has a weak one.
+    pub(crate) dialling: Arc<()>,
 }
 
 impl Connector {
+    /// Whether connections are in the making. Nobody but those holds what is lent for it.
+    pub(crate) fn is_dialling(&self) -> bool {
+        Arc::weak_count(&self.dialling) > 0
+    }
+
     /// The proxy on the way to `uri`.
     pub(crate) fn proxy(&self, uri: &Uri) -> Option<Proxy> {
         self.routes.proxy(uri)
@@ -211,7 +218,9 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let this = self.clone();
+        let dialling = Arc::downgrade(&self.dialling);
         Box::pin(async move {
+            let _dialling = dialling;
             let within = this.timeout;
             match timeout(within, this.connect(uri)).await {
                 Ok(connected) => connected,

@@ -24,7 +24,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::body::{Backlog, Sending, Taken, words};
+use crate::body::{Backlog, Begun, Sending, words};
 use crate::net::{Connector, Pulse, hurdle_of};
 
 /// A request that brought no answer, and whether it reached the server.
@@ -75,9 +75,9 @@ impl Pool {
     ) -> Result<Response<Incoming>, Failed> {
         let mut hops_left = self.hops;
         loop {
-            let (request, taken) = self.request(&method, &url, &headers, body.clone())?;
+            let (request, begun) = self.request(&method, &url, &headers, body.clone())?;
             let place = || self.connector.dial.place(&url.host().to_string(), url.port());
-            let response = self.answered(request, &taken).await.map_err(|why| why.told(&place))?;
+            let response = self.answered(request, &begun).await.map_err(|why| why.told(&place))?;
             if !response.status().is_redirection() {
                 return Ok(response);
             }
@@ -94,14 +94,14 @@ impl Pool {
     async fn answered(
         &self,
         mut request: Request<Sending>,
-        taken: &Taken,
+        begun: &Begun,
     ) -> Result<Response<Incoming>, Unanswered> {
         let client = self.connections.current();
         let connection = capture_connection(&mut request);
-        let why = match select(client.request(request), pin!(forsaken(connection))).await {
+        let why = match select(client.request(request), pin!(self.forsaken(connection))).await {
             Either::Left((Ok(response), _)) => return Ok(response),
             Either::Left((Err(error), _)) => Unanswered::Failed(error),
-            Either::Right(_) if taken.is() => Unanswered::Forsaken(Delivery::Unknown),
+            Either::Right(_) if begun.is() => Unanswered::Forsaken(Delivery::Unknown),
             Either::Right(_) => Unanswered::Forsaken(Delivery::NotSent),
         };
         if why.is_break() {
@@ -110,38 +110,60 @@ impl Pool {
         Err(why)
     }
 
+    /// Ends when the connection that a request was given to is gone, and nobody says so.
+    ///
+    /// A request that is handed to a connection in the very moment in which that ends may be left between the two for ever
+    /// (hyper's issue 4122): no answer comes, and no error.
+    async fn forsaken(&self, mut captured: CaptureConnection) {
+        let given = captured.wait_for_connection_metadata().await.as_ref().and_then(Pulse::of);
+        let Some(mut pulse) = given else { return pending().await };
+        let mut silent = 0;
+        while silent < SILENT_TIMES {
+            pulse.ended().await;
+            // What the connection brought is on its way to who asked; so is the news of its end, as a rule.
+            sleep(LAST_NEWS).await;
+            match captured.connection_metadata().as_ref().and_then(Pulse::of) {
+                // It was given to another.
+                Some(now) if !now.is(&pulse) => (pulse, silent) = (now, 0),
+                // It may be about to be.
+                _ if self.connector.is_dialling() => silent = 0,
+                _ => silent += 1,
+            }
+        }
+    }
+
     fn request(
         &self,
         method: &Method,
         url: &Url,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<(Request<Sending>, Taken), Failed> {
+    ) -> Result<(Request<Sending>, Begun), Failed> {
         let unsendable = |error: http::Error| {
             let why = error.to_string().into();
             (HttpFailure::Connect { hurdle: Hurdle::Config, why }, Delivery::NotSent)
         };
         let uri = Uri::try_from(url.to_string()).map_err(|error| unsendable(error.into()))?;
         let proxy = if url.is_secure() { None } else { self.connector.proxy(&uri) };
-        let (body, taken) = self.backlog.body(body);
+        let (body, begun) = self.backlog.body(body);
         let mut request = Request::builder().method(method).uri(uri).body(body).map_err(unsendable)?;
         *request.headers_mut() = headers.clone();
         // In the clear the proxy reads each request; a tunnel has shown its ticket already.
         if let Some(auth) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
         }
-        Ok((request, taken))
+        Ok((request, begun))
     }
 }
 
-type Connected = Client<Connector, Sending>;
+type Sender = Client<Connector, Sending>;
 
 /// The connections in use. Where one broke, those that idle beside it are suspect: a server that was restarted left them all, and
 /// each would cost another request. So they are left together, and what follows dials anew.
 struct Connections {
     builder: Builder,
     connector: Connector,
-    current: Mutex<Arc<Connected>>,
+    current: Mutex<Arc<Sender>>,
 }
 
 impl Connections {
@@ -150,19 +172,19 @@ impl Connections {
         Self { builder, connector, current }
     }
 
-    fn current(&self) -> Arc<Connected> {
+    fn current(&self) -> Arc<Sender> {
         Arc::clone(&self.lock())
     }
 
     /// What runs on them goes on; of several that broke together the first is enough.
-    fn leave(&self, broken: &Arc<Connected>) {
+    fn leave(&self, broken: &Arc<Sender>) {
         let mut current = self.lock();
         if Arc::ptr_eq(&current, broken) {
             *current = Arc::new(self.builder.build(self.connector.clone()));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Connected>> {
+    fn lock(&self) -> MutexGuard<'_, Arc<Sender>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,26 +198,11 @@ fn turned_away(status: StatusCode) -> Delivery {
     }
 }
 
-/// Ends when the connection that a request was given to is gone, and nobody says so.
-///
-/// A request that is handed to a connection in the very moment in which that ends may be left between the two for ever
-/// (hyper's issue 4122): no answer comes, and no error.
-async fn forsaken(mut captured: CaptureConnection) {
-    loop {
-        let given = captured.wait_for_connection_metadata().await.as_ref().and_then(Pulse::of);
-        let Some(mut pulse) = given else { return pending().await };
-        pulse.ended().await;
-        // What the connection brought is on its way to who asked; so is the news of its end, as a rule.
-        sleep(LAST_NEWS).await;
-        let now = captured.connection_metadata().as_ref().and_then(Pulse::of);
-        if now.is_none_or(|now| now.is(&pulse)) {
-            return;
-        }
-    }
-}
-
 /// Far longer than it takes to pass an answer on from one task to another.
-const LAST_NEWS: Duration = Duration::from_millis(250);
+const LAST_NEWS: Duration = Duration::from_millis(100);
+
+/// One look may fall between the end of a dial and the moment in which the request is given to what it brought.
+const SILENT_TIMES: usize = 3;
 
 /// Why no answer came.
 enum Unanswered {

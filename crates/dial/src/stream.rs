@@ -65,8 +65,11 @@ pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
                 why = broke;
                 (told, None)
             }
-            // The server gets time to notice that nobody reads the old one.
-            Followed::Quiet(told) => (told, Some(wire.limits.reconnect_wait_min)),
+            // The server gets time to notice that nobody reads the old one. That it gave one says that the way is well.
+            Followed::Quiet(told) => {
+                waits.ease();
+                (told, Some(wire.limits.reconnect_wait_min))
+            }
         };
         if told != Told::Nothing {
             waits.reset();
@@ -81,12 +84,13 @@ pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
         }
         // What is read no more is let go before it is asked for again.
         drop(lane);
-        let pause = pause.map(|pause| pause.max(retry.unwrap_or_default())).or_else(|| waits.next(retry));
+        let pause = pause.or_else(|| waits.next(retry));
         match resume(wire, &post, &last, pause, (retry, &mut waits)).await {
             Some(body) => lane = Lane::new(body, &wire.limits, &last),
             None => return lose(wire, post, why).await,
         }
-        silence = Some(patience.next());
+        // The wait that a server names passes while it is listened to: it may still say something.
+        silence = Some(patience.next().max(retry.unwrap_or_default()));
     }
 }
 

@@ -138,6 +138,12 @@ async fn t15_hidden_skills_are_nowhere() {
     let ada = on_behalf(&front, "ada", Era::Modern).await;
     let boil = ada.read_directory("skill://boil").await.unwrap();
     assert_eq!(boil.len(), 2, "{boil:?}");
+    let listed = ada.all_skills().await.unwrap();
+    let entry = listed.iter().find(|skill| skill.uri == "skill://boil/SKILL.md").unwrap();
+    for entry in [entry.clone(), ada.skill("skill://boil/SKILL.md").await.unwrap()] {
+        assert!(entry.file("skill://boil/references/how.md").is_some(), "{entry:?}");
+        assert!(entry.file("skill://boil/secret.md").is_none(), "{entry:?}");
+    }
     front.end("done").await;
 }
 

@@ -27,6 +27,7 @@ use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, completion, listen, lists, read, skills, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
+use crate::merge::Shown;
 use crate::meter::Span;
 use crate::relay::{Held, Side};
 use crate::trace::SessionName;
@@ -275,7 +276,11 @@ impl Station {
     async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
         self.front.listable().await?;
         let view = self.view();
-        let words = tasks::words(&view, kind, called.revision);
+        let tasks = tasks::words(&view, kind, called.revision);
+        let words = |shown: &Shown| match kind {
+            Kind::Skills => skills::words(&view, shown),
+            _ => tasks(shown),
+        };
         lists::page(&view.merged, kind, &called.call.params, self.front.house.options.page(), words)
             .map(Answer::Done)
     }

@@ -379,10 +379,11 @@ impl Relay {
         self.0.options.secrets.redact(&said).into_owned()
     }
 
-    /// What the upstream did wrong during the call that ended last, unless that was told; nothing where failures are not explained.
+    /// What the upstream did wrong during the call that ended last, unless that was told, here or there; nothing where failures
+    /// are not explained.
     #[must_use]
     pub fn last_found(&self) -> Vec<Finding> {
-        lock(&self.0.found).clone()
+        std::mem::take(&mut *lock(&self.0.found))
     }
 
     /// How many sessions with the upstream are kept for calls that share them, and how many calls are parked.

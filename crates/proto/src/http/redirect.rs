@@ -126,7 +126,7 @@ impl std::error::Error for BadEndpoint {}
 pub struct Unfollowed {
     /// Why not.
     pub why: RedirectRefusal,
-    /// Where it leads, safe to print; empty where that is not said. Without a query, which may hold secrets.
+    /// Where it leads, safe to print; empty where that is not said. Without a query and a password, which are secrets.
     pub to: Box<str>,
 }
 
@@ -136,8 +136,17 @@ impl Unfollowed {
     pub fn new(why: RedirectRefusal, headers: &HeaderMap) -> Self {
         let to = headers.get(LOCATION).map(|location| location.as_bytes()).unwrap_or_default();
         let to = to.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
-        Self { why, to: excerpt(to, Limits::DEFAULT.excerpt_bytes) }
+        let to = excerpt(to, Limits::DEFAULT.excerpt_bytes);
+        Self { why, to: anonymous(&to).unwrap_or(to) }
     }
+}
+
+/// The same address without who is to log in there, if it says so.
+fn anonymous(to: &str) -> Option<Box<str>> {
+    let (scheme, rest) = to.split_once("//")?;
+    let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (_, host) = place.rsplit_once('@')?;
+    Some(format!("{scheme}//{host}{path}").into())
 }
 
 impl fmt::Display for Unfollowed {

@@ -16,7 +16,7 @@ pub fn secret(before: Option<&str>, arg: &str) -> Option<Range<usize>> {
         return Some(name.len() + 1..arg.len());
     }
     let name = before.filter(|before| before.starts_with('-') && !before.contains('='))?;
-    let is_value = !arg.starts_with('-') && is_secret(name.trim_start_matches('-'), arg);
+    let is_value = !arg.starts_with("--") && is_secret(name.trim_start_matches('-'), arg);
     is_value.then_some(0..arg.len())
 }
 
@@ -51,6 +51,7 @@ mod tests {
             (Some("-u"), "bob", None),
             (Some("--api-key"), "k", Some("k")),
             (Some("--auth"), "--verbose", None),
+            (Some("--token"), "-Ab3", Some("-Ab3")),
             (Some("serve"), "here", None),
             (None, "--keyboard=us", None),
             (None, "--monkey=1", None),

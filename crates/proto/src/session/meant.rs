@@ -118,7 +118,7 @@ impl Session {
             Some(fault) => self.noted && fault.code == code::METHOD_NOT_FOUND,
             None => self.is_hollow(),
         };
-        let ours = self.outbound.only_awaited().filter(|_| !meant_for_note);
+        let ours = self.outbound.only_meant().filter(|_| !meant_for_note);
         if ours.is_none() && !meant_for_note && self.config.attribution == Attribution::OnlyCall {
             self.outbound.leave(Violation { shape: Shape::Reply, ..Violation::of(Rule::ReplyWithoutId) });
         }
