@@ -161,6 +161,9 @@ fn tool_error_and_not_found_are_5() {
     for era in ["legacy", "modern"] {
         demo(&["read", "demo://file/none", "--era", era]).exits(5).tells(&["not found", "demo://file/none"]);
     }
+    demo(&["read", "demo://clokc"])
+        .exits(5)
+        .tells(&["did you mean `demo://clock`?", "cardan list resources"]);
     demo(&["call", "add", "--no-check", "a=x", "b=1"]).exits(5).tells(&["tool error"]);
 }
 

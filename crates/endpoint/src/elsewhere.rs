@@ -220,18 +220,12 @@ async fn carried(
     for _ in 0..CARRY_AGAIN {
         match carry().await {
             Answered::Broken => {}
-            Answered::Head(head) if !knows_nothing(head.status()) => return Ok(head),
+            Answered::Head(head) if head.status() != StatusCode::FORBIDDEN => return Ok(head),
             // It was read, or whoever could tell is gone.
             _ => return Err(Uncarried::Unknown),
         }
     }
     Err(Uncarried::Unknown)
-}
-
-/// Whether whoever answers at an address cannot tell what became of a request there: it was read before, or somebody else has come
-/// to the address since.
-fn knows_nothing(status: StatusCode) -> bool {
-    matches!(status, StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST)
 }
 
 /// How waiting for the head of an answer ended.

@@ -293,7 +293,9 @@ where
             Answer::on(HeaderMap::new()).status(StatusCode::MISDIRECTED_REQUEST)
         }
         Posting::Answered(response) => response,
-        Posting::Legacy(posted, answer, accepts) => legacy::reply(posted, answer, accepts, limits).await,
+        Posting::Legacy(posted, answer, accepts) => {
+            legacy::reply(posted, answer, accepts, (limits, &shared.doorway)).await
+        }
         Posting::Keep(keep, posted, answer, accepts) => {
             Box::pin(legacy::kept(shared, keep, posted, answer, accepts)).await
         }

@@ -14,7 +14,7 @@ use cardan_runtime::service::Host;
 use http::{HeaderMap, Response, StatusCode};
 
 use crate::body::Body;
-use crate::door::{CLOSING, Door};
+use crate::door::{CLOSING, Door, Doorway};
 use crate::endpoint::{Posting, Shared};
 use crate::hub::{Hub, NotTaken, Posted};
 use crate::ingress::legacy_version;
@@ -114,7 +114,10 @@ pub(crate) async fn kept<H: Host>(
         answer = answer.session(id.header());
     }
     match sharing.keep(keep).await {
-        Ok(()) => reply(posted, answer, accepts, &shared.host.config(None).limits).await,
+        Ok(()) => {
+            let limits = &shared.host.config(None).limits;
+            reply(posted, answer, accepts, (limits, &shared.doorway)).await
+        }
         Err(NotKept::Away) => Answer::on(HeaderMap::new()).busy(StatusCode::SERVICE_UNAVAILABLE, UNSHARED),
         Err(NotKept::TooLarge) => Answer::on(HeaderMap::new()).bad(StatusCode::PAYLOAD_TOO_LARGE, UNSHARABLE),
         Err(NotKept::Lost) => Missing::Unknown.answer(answer),
@@ -126,7 +129,7 @@ pub(crate) async fn reply<S: cardan_runtime::service::Service>(
     posted: Posted<S>,
     answer: Answer,
     accepts: Accepts,
-    limits: &cardan_proto::limits::Limits,
+    (limits, doorway): (&cardan_proto::limits::Limits, &Doorway),
 ) -> Response<Body> {
     if !accepts.json {
         // The form is settled, and the sooner the stream begins the sooner it can be resumed.
@@ -143,6 +146,10 @@ pub(crate) async fn reply<S: cardan_runtime::service::Service>(
     match first {
         First::Reply(reply) => answer.json(StatusCode::OK, reply.into_body()),
         First::Events => answer.lane(posted.into_events()),
+        // It came in while the door was closed behind it: its session has ended without having read it.
+        First::Nothing if doorway.door() == Door::Closing => {
+            answer.busy(StatusCode::SERVICE_UNAVAILABLE, CLOSING)
+        }
         First::Nothing => answer.status(StatusCode::ACCEPTED),
     }
 }

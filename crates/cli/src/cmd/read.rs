@@ -1,5 +1,8 @@
 //! `cardan read`: the contents of a resource.
 
+use std::time::Duration;
+
+use cardan_config::closest::closest;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::{ReadResourceParams, ReadResourceResult};
@@ -24,12 +27,29 @@ pub(crate) async fn run(args: ReadArgs) -> Result<(), Failure> {
 }
 
 async fn read(connection: &Connection, uri: String, results: &Results) -> Result<(), Failure> {
-    let params = ReadResourceParams { uri, input_responses: None, request_state: None, meta: None };
-    let read = connection.call(Method::ResourcesRead, Some(encode(&params)?)).await;
-    let raw = read.map_err(|failure| match failure.fault().is_some_and(Fault::is_resource_not_found) {
-        true => failure.classed(Exit::NotFound).next("see what there is with `cardan list resources`"),
-        false => failure,
-    })?;
+    let params =
+        ReadResourceParams { uri: uri.clone(), input_responses: None, request_state: None, meta: None };
+    let raw = match connection.call(Method::ResourcesRead, Some(encode(&params)?)).await {
+        Ok(raw) => raw,
+        Err(failure) if failure.fault().is_some_and(Fault::is_resource_not_found) => {
+            let all = "see what there is with `cardan list resources`";
+            let next = match near(connection, &uri).await {
+                Some(near) => format!("did you mean `{near}`? {all}"),
+                None => all.to_owned(),
+            };
+            return Err(failure.classed(Exit::NotFound).next(next));
+        }
+        Err(failure) => return Err(failure),
+    };
     results.raw(&raw)?;
     results.read(&decode::<ReadResourceResult>(&raw)?.contents)
 }
+
+/// An address that the server lists and that looks like this one. It is asked only now, and within moments: this is advice.
+async fn near(connection: &Connection, uri: &str) -> Option<String> {
+    let listed = tokio::time::timeout(ADVICE, connection.client().all_resources()).await.ok()?.ok()?;
+    closest(uri, listed.iter().map(|resource| resource.uri.as_str())).map(str::to_owned)
+}
+
+/// How long advice may take.
+const ADVICE: Duration = Duration::from_secs(2);
