@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests too
 #![allow(clippy::type_complexity)] // rows of tables are tuples
 
-use cardan_proto::http::redirect::{BadEndpoint, Carry, CrossOrigin, Hop, RedirectRefusal, endpoint, follow};
+use cardan_proto::http::redirect::{
+    BadEndpoint, Carry, CrossOrigin, Hop, RedirectRefusal, Unfollowed, endpoint, follow,
+};
 use cardan_proto::http::url::{BadUrl, Url};
+use http::header::LOCATION;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
 
@@ -201,5 +204,20 @@ proptest! {
             prop_assert!(found.to_string().starts_with("https://mcp.example/"), "{}", found);
             prop_assert_eq!(Url::parse(&found.to_string()), Ok(found));
         }
+    }
+}
+
+/// T7, S1-C5: where a redirect leads is told without what is secret about it.
+#[test]
+fn t7_a_place_is_told_without_password_and_query() {
+    for (location, told) in [
+        ("https://user:pw@host.test/mcp?key=k#f", "https://host.test/mcp"),
+        ("https://host.test/a@b", "https://host.test/a@b"),
+        ("//user@host.test", "//host.test"),
+        ("/mcp", "/mcp"),
+        ("", ""),
+    ] {
+        let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_static(location))]);
+        assert_eq!(&*Unfollowed::new(RedirectRefusal::TooMany, &headers).to, told, "{location}");
     }
 }
