@@ -152,7 +152,7 @@ async fn forward<S: cardan_runtime::service::Service>(
     let (parts, replicas) = (came.parts, &sharing.inner().replicas);
     let session = parts.headers.get(MCP_SESSION_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
     let (method, path) = (parts.method.as_str(), parts.uri.path());
-    let errand = Errand { method, path, session, to: &found.address };
+    let errand = Errand { method, path, session, to: &found.owner };
     let Some(pass) = replicas.pass(errand, came.body, came.principal.map(AsRef::as_ref)) else {
         let answer = Answer::on(HeaderMap::new()).status(StatusCode::INTERNAL_SERVER_ERROR);
         return Tried::Answered(answer.into());
@@ -163,7 +163,7 @@ async fn forward<S: cardan_runtime::service::Service>(
     copy(&THERE, &parts.headers, request.headers_mut());
     request.headers_mut().insert(CARDAN_PASS, pass);
     match carried(found, replicas, &request).await {
-        Ok(response) if response.status() == StatusCode::MISDIRECTED_REQUEST => {
+        Ok(response) if not_there(response.status()) => {
             replicas.doubt(found);
             Tried::Again
         }
@@ -196,6 +196,11 @@ async fn forward<S: cardan_runtime::service::Service>(
     }
 }
 
+/// The session is another's, or another process was started where its owner was: neither has done anything.
+fn not_there(status: StatusCode) -> bool {
+    matches!(status, StatusCode::MISDIRECTED_REQUEST | StatusCode::FORBIDDEN)
+}
+
 /// What became of a request is not known. Where it does no harm, it is begun anew with whoever has the session now.
 fn lost(found: &Found, came: Came<'_>, replicas: &Replicas) -> Tried {
     replicas.doubt(found);
@@ -221,7 +226,7 @@ async fn carried(
         match carry().await {
             Answered::Broken => {}
             Answered::Head(head) if head.status() != StatusCode::FORBIDDEN => return Ok(head),
-            // It was read, or whoever could tell is gone.
+            // It was read, or whoever could tell is gone: the process that answers now is another.
             _ => return Err(Uncarried::Unknown),
         }
     }

@@ -100,7 +100,7 @@ impl<S: Service> Sharing<S> {
     pub(crate) fn pass(&self, parts: &Parts) -> Result<Option<Box<Pass>>, Forged> {
         let Some(shown) = parts.headers.get(CARDAN_PASS) else { return Ok(None) };
         let SessionHeader::Named(session) = session(&parts.headers) else { return Err(Forged) };
-        let (method, path, to) = (parts.method.as_str(), parts.uri.path(), self.0.replicas.address());
+        let (method, path, to) = (parts.method.as_str(), parts.uri.path(), self.0.replicas.tag());
         let errand = Errand { method, path, session, to };
         self.0.replicas.admits(shown, errand).map(|pass| Some(Box::new(pass))).ok_or(Forged)
     }

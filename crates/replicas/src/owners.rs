@@ -11,6 +11,7 @@ use crate::store::lock;
 /// Who answers for a session of another replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
+    pub(crate) tag: String,
     pub(crate) address: String,
     pub(crate) principal: Option<String>,
 }
@@ -52,7 +53,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn owners_are_believed_for_a_moment_and_bounded() {
         let owners = Owners::default();
-        let owner = Owner { address: "http://a".into(), principal: None };
+        let owner = Owner { tag: "a".into(), address: "http://a".into(), principal: None };
         owners.saw("one", owner.clone());
         assert_eq!(owners.fresh("one"), Some(owner.clone()));
         tokio::time::advance(OWNER_AGE).await;

@@ -18,7 +18,7 @@ pub struct Errand<'a> {
     pub path: &'a str,
     /// The session.
     pub session: &'a str,
-    /// Where the replica is reached that is to carry it out.
+    /// The process that is to carry it out: one that was started in its place has not seen what was shown to it.
     pub to: &'a str,
 }
 
@@ -92,7 +92,7 @@ fn now() -> Duration {
 mod tests {
     use super::*;
 
-    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s", to: "http://a" };
+    const ERRAND: Errand<'_> = Errand { method: "POST", path: "/mcp", session: "s", to: "tag-a" };
 
     /// T29, F22: a pass is good for its request, from whoever has the key, for a while.
     #[test]
@@ -108,7 +108,7 @@ mod tests {
             Errand { method: "DELETE", ..ERRAND },
             Errand { path: "/x", ..ERRAND },
             Errand { session: "t", ..ERRAND },
-            Errand { to: "http://b", ..ERRAND },
+            Errand { to: "tag-b", ..ERRAND },
         ] {
             assert_eq!(read(&pass, other, &keys), None, "{other:?}");
         }

@@ -129,17 +129,19 @@ pub struct Found {
     pub principal: Option<String>,
     /// Where it is, or where it was.
     pub address: String,
+    /// Which process has it, or had it: another may be reached at the same address by now.
+    pub owner: String,
     /// What is to be done.
     pub step: Step,
     kept: Option<(Vec<u8>, Record)>,
     name: String,
 }
 
-/// A session, and where it was.
+/// A session, and whose it was.
 #[derive(Debug, Clone)]
 pub struct Trace {
     name: String,
-    address: String,
+    owner: String,
 }
 
 /// Why a session was not written down.
@@ -283,8 +285,8 @@ impl Replicas {
                 return Ok(Some(Found::elsewhere(name, last, Duration::ZERO)));
             }
         };
-        if let Some(Found { name, address, principal, step: Step::Forward(_), .. }) = &found {
-            let owner = Owner { address: address.clone(), principal: principal.clone() };
+        if let Some(Found { name, address, owner, principal, step: Step::Forward(_), .. }) = &found {
+            let owner = Owner { tag: owner.clone(), address: address.clone(), principal: principal.clone() };
             inner.owners.saw(name, owner);
         }
         if found.is_none() {
@@ -302,7 +304,7 @@ impl Replicas {
     /// Has the owner of a session lost it, for all that the store knows?
     pub async fn has_left(&self, trace: &Trace) -> bool {
         match self.0.look(&trace.name).await {
-            Ok(Some(now)) => now.address != trace.address || matches!(now.step, Step::Take(_)),
+            Ok(Some(now)) => now.owner != trace.owner || matches!(now.step, Step::Take(_)),
             Ok(None) => true,
             Err(_) => false,
         }
@@ -365,10 +367,10 @@ impl Replicas {
         self.0.shown.add(pass.nonce.clone()).then_some(pass)
     }
 
-    /// Where the others reach this replica.
+    /// This process among all that ever were, as errands name it.
     #[must_use]
-    pub fn address(&self) -> &str {
-        &self.0.address
+    pub fn tag(&self) -> &str {
+        &self.0.tag
     }
 
     /// Brings a request to the replica at `address`.
@@ -409,12 +411,12 @@ impl Found {
     /// What is kept of it while its owner answers.
     #[must_use]
     pub fn trace(&self) -> Trace {
-        Trace { name: self.name.clone(), address: self.address.clone() }
+        Trace { name: self.name.clone(), owner: self.owner.clone() }
     }
 
     fn elsewhere(name: String, owner: Owner, left: Duration) -> Self {
-        let Owner { address, principal } = owner;
-        Self { principal, address, step: Step::Forward(left), kept: None, name }
+        let Owner { tag, address, principal } = owner;
+        Self { principal, address, owner: tag, step: Step::Forward(left), kept: None, name }
     }
 }
 
@@ -519,10 +521,11 @@ impl Inner {
         };
         let left = u64::try_from(*left).ok().map(Duration::from_millis);
         let step = step(&owned.owner, &self.tag, owned.fence, left);
-        let Owned { address, record, .. } = owned;
+        let Owned { owner, address, record, .. } = owned;
         Some(Found {
             principal: record.principal.clone(),
             address,
+            owner,
             step,
             kept: Some((sealed.clone(), record)),
             name,

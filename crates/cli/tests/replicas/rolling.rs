@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::way::{Next, Way};
 use crate::wire::{Got, Session, is_echo, modern_call, read, send, try_modern};
-use crate::world::{Redis, WHOLE, World, free_port, until};
+use crate::world::{BRIEF, Redis, WHOLE, World, free_port, until};
 
 /// What a load balancer knows: where calls may go.
 struct Rotation {
@@ -126,6 +126,32 @@ fn f23_what_nobody_read_is_brought_again() {
         assert!(got.status == 200 && got.messages[0]["result"]["tools"].is_array(), "{got:?}");
         assert_eq!(*way.next.lock().unwrap(), Next::Passes, "all of it went this way");
     }
+}
+
+/// F23, F22: a process that was started in the place of another has not seen what that one read: what was brought to the first is not
+/// brought to it again, and it says no more of a session than that it is not its own.
+#[test]
+fn f23_who_comes_in_the_place_of_another_is_another() {
+    let Some(redis) = Redis::start() else { return };
+    let store = redis.port;
+    let world = World::before(redis, "place", BRIEF, "", &[store]);
+    let [first, second] = [free_port(), free_port()];
+    let (way, store) = (Way::to(first), format!("redis://127.0.0.1:{store}"));
+    let serve = |port| world.serve_at(port, &store, &format!("http://127.0.0.1:{}", way.port), None);
+    let (mut owner, _after) = (serve(first), serve(second));
+    let session = Session::open(&owner.address, None).unwrap();
+    session.echoes(world.at(0), 1, "over a connection that rests from now on");
+    way.to.store(second, Ordering::SeqCst);
+    *way.next.lock().unwrap() = Next::Unanswered;
+    let got = session.echo(world.at(0), 2, "done, and nobody can tell").unwrap();
+    assert_eq!(got.status, 502, "{got:?}");
+    way.to.store(first, Ordering::SeqCst);
+    session.echoes(world.at(0), 3, "by its owner");
+    way.to.store(second, Ordering::SeqCst);
+    owner.child.kill().unwrap();
+    owner.child.wait().unwrap();
+    session.echoes(world.at(0), 4, "when its lease is over");
+    assert_eq!(world.count(0, "cardan_replica_takeovers_total"), 1);
 }
 
 /// Lets the clients end.

@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Passes bytes on to a port until it is cut.
 pub(crate) struct Way {
     pub(crate) port: u16,
+    /// Where connections lead that come from here on.
+    pub(crate) to: Arc<AtomicU16>,
     /// What happens to the next request.
     pub(crate) next: Arc<Mutex<Next>>,
     cut: Arc<AtomicBool>,
@@ -30,13 +32,21 @@ impl Way {
     pub(crate) fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port_here = listener.local_addr().unwrap().port();
-        let way = Self { port: port_here, next: Arc::default(), cut: Arc::default(), open: Arc::default() };
+        let way = Self {
+            port: port_here,
+            to: Arc::new(port.into()),
+            next: Arc::default(),
+            cut: Arc::default(),
+            open: Arc::default(),
+        };
         let (cut, open, next) = (Arc::clone(&way.cut), Arc::clone(&way.open), Arc::clone(&way.next));
+        let to = Arc::clone(&way.to);
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 if cut.load(Ordering::SeqCst) {
                     continue;
                 }
+                let port = to.load(Ordering::SeqCst);
                 let Ok(far) = TcpStream::connect(("127.0.0.1", port)) else { continue };
                 open.lock().unwrap().extend([near.try_clone().unwrap(), far.try_clone().unwrap()]);
                 join(near, far, &next);
