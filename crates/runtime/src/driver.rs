@@ -172,12 +172,15 @@ impl<L: Link, S: Service> Driver<L, S> {
         &self.link
     }
 
-    /// Ends the link at once, for who polls the driver in place: every caller gets its outcome, every handler
-    /// is dropped. The driver is not to be polled again.
+    /// Ends the link at once, for who polls the driver in place: every caller gets its outcome, the peer's too, every
+    /// handler is dropped. The driver is not to be polled again.
     pub fn abandon(&mut self, reason: &'static str) {
-        self.end(Cause::ClosedByUs(reason.into()));
         // Where the link would wait for something, nobody waits with it.
-        let _ = self.finish(&mut Context::from_waker(std::task::Waker::noop()));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        self.local(Command::Abandon { reason: reason.into() });
+        self.obey(&mut cx);
+        self.end(Cause::ClosedByUs(reason.into()));
+        let _ = self.finish(&mut cx);
     }
 
     /// The link, for who polls the driver in place and hands frames in and out itself.

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use crate::way::Way;
-use crate::wire::{Session, ask, is_echo, send};
+use crate::wire::{Session, ask, is_echo, read, send, send_for};
 use crate::world::{BRIEF, Redis, WHOLE, World, until};
 
 /// F22: the sessions of a replica that is killed go on at the others, as the clients had made them.
@@ -104,6 +104,25 @@ fn f22_who_is_cut_off_owns_nothing() {
     assert!(world.count(0, "cardan_replica_stale_writes_total") >= 1);
     assert_eq!(world.count(0, "cardan_replica_takeovers_total"), 0);
     session.echoes(world.at(1), 6, "still");
+}
+
+/// F22: a call that runs when its session is taken has no answer where it runs, and its client is told so.
+#[test]
+fn f22_a_call_in_a_session_that_is_taken_is_told() {
+    let Some(redis) = Redis::start() else { return };
+    let way = Way::to(redis.port);
+    let ports = [way.port, redis.port];
+    let world = World::before(redis, "runs", BRIEF, "", &ports);
+    let session = Session::open(world.at(0), None).unwrap();
+    let params = json!({ "name": "slow", "arguments": { "steps": 3000, "delay_ms": 100 } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let running = send_for(world.at(0), "application/json", &session.headers(), &call.to_string()).unwrap();
+    session.echoes(world.at(0), 2, "beside it");
+    way.cut();
+    until("the other takes it", || is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken"));
+    way.mend();
+    let told = read(running, &[]).unwrap();
+    assert_eq!(told.messages[0]["error"]["data"]["mayHaveExecuted"], true, "{told:?}");
 }
 
 /// F22: an owner that stands still for longer than its lease has lost its sessions when it goes on.

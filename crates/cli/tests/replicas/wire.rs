@@ -46,12 +46,27 @@ pub(crate) fn read(mut stream: TcpStream, first: &[u8]) -> io::Result<Got> {
     Ok(Got { status: status.ok_or_else(|| io::Error::other("no status"))?, head, session, messages })
 }
 
-/// Sends a request.
+/// Sends a request whose answer may have any form.
 pub(crate) fn send(address: &str, method: &str, headers: &[String], body: &str) -> io::Result<TcpStream> {
+    request(address, method, "application/json, text/event-stream", headers, body)
+}
+
+/// Posts a message whose answer is to have this form.
+pub(crate) fn send_for(address: &str, form: &str, headers: &[String], body: &str) -> io::Result<TcpStream> {
+    request(address, "POST", form, headers, body)
+}
+
+fn request(
+    address: &str,
+    method: &str,
+    accept: &str,
+    headers: &[String],
+    body: &str,
+) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LONG))?;
     let mut head = format!("{method} /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-    head += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+    head += &format!("Content-Type: application/json\r\nAccept: {accept}\r\n");
     for header in headers {
         head += &format!("{header}\r\n");
     }

@@ -196,6 +196,11 @@ pub enum Command {
         /// Why.
         reason: Cow<'static, str>,
     },
+    /// End the link at once. Whoever waits for an answer of ours is told that there is none.
+    Abandon {
+        /// Why.
+        reason: Cow<'static, str>,
+    },
 }
 
 /// A call to be made.

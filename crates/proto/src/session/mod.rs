@@ -341,6 +341,7 @@ impl Session {
             Command::Listen { ticket, interest } => self.listen(ticket, interest),
             Command::SetLevel(level) => self.set_level(level),
             Command::Close { reason } => self.close(reason),
+            Command::Abandon { reason } => self.give_up(Cause::ClosedByUs(reason)),
         }
     }
 
@@ -349,10 +350,17 @@ impl Session {
         self.release_progress();
         self.calls_due();
         if let Some((_, cause)) = self.drain.take_if(|(until, _)| *until <= self.now) {
+            self.give_up(cause);
+        }
+        self.set_alarm();
+    }
+
+    /// Ends at once, and leaves nobody without an answer.
+    fn give_up(&mut self, cause: Cause) {
+        if self.state.is_live() {
             self.give_up_inbound(&cause);
             self.end(cause);
         }
-        self.set_alarm();
     }
 
     /// The peer sends nothing more. What it asked for is still answered, within the grace.
