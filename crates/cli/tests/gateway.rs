@@ -297,6 +297,27 @@ fn s0_79_the_configuration_is_followed() {
     finish(slow).exits(0);
 }
 
+/// S0-79: a server that was taken out of the configuration and put in again is reached alone as before, by clients of both eras.
+#[test]
+fn s0_79_a_server_that_comes_again_is_served_alone_again() {
+    let with = |names: &[&str]| names.iter().map(|name| demo(name, "modern")).collect::<String>();
+    let world = World::new("again", &with(&["stays", "returns"]));
+    let gateway = world.serve();
+    let alone = gateway.url("/servers/returns/mcp");
+    gateway.offers(&["returns__add"]);
+    let calls = || {
+        for era in ERAS {
+            cardan(&["call", &alone, "add", "a=2", "b=3", "--era", era]).exits(0).prints("{\"sum\":5}\n");
+        }
+    };
+    calls();
+    world.put(&with(&["stays"]));
+    while gateway.tools("modern").iter().any(|tool| tool.starts_with("returns")) {}
+    world.put(&with(&["stays", "returns"]));
+    gateway.offers(&["returns__add"]);
+    calls();
+}
+
 /// S0-79: tools, prompts and resources are hidden, renamed and described by the configuration, while it is followed;
 /// what is wrong in a rule is refused with its place, and changes nothing.
 #[test]

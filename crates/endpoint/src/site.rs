@@ -58,9 +58,10 @@ struct Inner<H: Host> {
     parts: Mutex<HashMap<Box<str>, Endpoint<H>>>,
 }
 
-impl<H: Host> Sites<H> {
+impl<H: Host + PartialEq> Sites<H> {
     /// Everything by the paths of `options`; each part by the same paths below `folder` (such as `/servers/`) and its name.
-    /// `find` is asked for every request to a part: a name that it does not know is nowhere.
+    /// `find` is asked for every request to a part: a name that it does not know is nowhere, and one that it has another host for
+    /// begins anew.
     pub fn new(
         whole: H,
         options: Options,
@@ -84,6 +85,9 @@ impl<H: Host> Sites<H> {
                 parts.remove(segment);
                 return None;
             };
+            if parts.get(segment).is_some_and(|part| *part.host() != host) {
+                parts.remove(segment);
+            }
             let part = parts.entry(segment.into()).or_insert_with(|| {
                 let paths = inner.options.paths.below(&[inner.folder, segment].concat());
                 Endpoint::new(host, inner.options.clone().paths(paths))
@@ -117,7 +121,7 @@ impl<H: Host> Sites<H> {
     }
 }
 
-impl<H: Host> Site for Sites<H> {
+impl<H: Host + PartialEq> Site for Sites<H> {
     fn limits(&self) -> Limits {
         Site::limits(&self.0.whole)
     }
@@ -134,7 +138,7 @@ impl<H: Host> Site for Sites<H> {
     }
 }
 
-impl<H: Host> Service<Request<Incoming>> for Sites<H> {
+impl<H: Host + PartialEq> Service<Request<Incoming>> for Sites<H> {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Answering;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cardan_client::{Client, Listen, way};
+use bytes::Bytes;
+use cardan_client::{CallOptions, Client, Listen, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
@@ -17,6 +18,7 @@ use cardan_gateway::relay::Lend;
 use cardan_gateway::rules::Pattern;
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
 use cardan_proto::session::event::{Change, Interest};
 use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::memory;
@@ -229,6 +231,41 @@ async fn places_are_limited() {
         assert_eq!(done.unwrap(), "done");
     }
     assert!(most.load(Ordering::SeqCst) <= 2, "{}", most.load(Ordering::SeqCst));
+    front.end("done").await;
+}
+
+/// F37: a call with answers that nobody asked for is a new one, and waits for a place like any other.
+#[tokio::test]
+async fn f37_answers_without_a_question_find_no_way_around() {
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, peak) = (Arc::clone(&running), Arc::clone(&most));
+    let server = Server::builder("busy", "1")
+        .revisions(revisions(Era::Legacy))
+        .tool("work", "counts", move |_: Cx| {
+            let (running, most) = (Arc::clone(&counted), Arc::clone(&peak));
+            async move {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                for _ in 0..1000 {
+                    tokio::task::yield_now().await;
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok::<_, Stop>("done")
+            }
+        })
+        .build();
+    let mut spec = spec("busy", &server).0;
+    spec.concurrency = Some(1);
+    let front = front(vec![spec]);
+    let client = at(&front, Era::Modern, plain()).await;
+    let params = json!({"name": "busy__work", "arguments": {}, "inputResponses": {}}).to_string();
+    let calls = (0..4).map(|_| {
+        let params = Some(Bytes::from(params.clone()));
+        client.raw(Method::ToolsCall, params, CallOptions::default())
+    });
+    for done in soon("the calls", futures_util::future::join_all(calls)).await {
+        assert!(done.unwrap().starts_with(b"{"));
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 1);
     front.end("done").await;
 }
 

@@ -482,8 +482,8 @@ impl Station {
         let reached = self.front.house.relays.reach(upstream).await?;
         // A call that was parked has its place still: its retry needs none. Nor does one about a task: it may wait for
         // the task, and what ends the task must not wait behind it.
-        let parked = called.answers.is_some() && reached.relay.era() == Era::Legacy;
-        let place = match parked || called.call.method.is_about_task() {
+        let placed = reached.relay.is_going_on(&called) || called.call.method.is_about_task();
+        let place = match placed {
             true => None,
             false => upstream.place().await.map_err(|why| relays::unavailable(upstream, &why))?,
         };

@@ -331,6 +331,13 @@ impl Host for Front {
     }
 }
 
+/// The same front: what is closed is closed for all who hold it.
+impl PartialEq for Front {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl fmt::Debug for Front {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Front").field("scope", &self.0.scope).finish_non_exhaustive()

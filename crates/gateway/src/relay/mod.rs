@@ -51,7 +51,7 @@ use cardan_proto::http::param::Mirrors;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Config;
-use cardan_proto::session::event::Cause;
+use cardan_proto::session::event::{Called, Cause};
 use cardan_proto::task::{Design, cross};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
@@ -341,6 +341,11 @@ impl Relay {
     /// What the upstream spoke when it was last met.
     pub(crate) fn era(&self) -> Era {
         self.0.era()
+    }
+
+    /// Does a call come back that has been running here all the while?
+    pub(crate) fn is_going_on(&self, called: &Called) -> bool {
+        modern::goes_on(&self.0, called)
     }
 
     /// Serves one link to its end, and tells why it ended.

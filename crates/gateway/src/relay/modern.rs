@@ -38,7 +38,7 @@ pub(super) async fn call(
             }
             Err(fault) => Err(fault),
         },
-        _ if core.era() == Era::Legacy && is_retry(&called) => go_on(&core, principal, &cx, called).await,
+        _ if goes_on(&core, &called) => go_on(&core, principal, &cx, called).await,
         // Where there are no tasks, nothing more is looked at.
         _ if core.design().is_none() => pass_on(&core, principal, &cx, called, held).await,
         _ => with_tasks(&core, principal, &cx, called, held).await,
@@ -99,9 +99,11 @@ async fn with_tasks(
     }
 }
 
-/// Answers without a state belong to nothing that waits here: nobody asked for them, so the call is a new one.
-fn is_retry(called: &Called) -> bool {
-    called.answers.is_some() && called.call.params.get(Param::RequestState).is_some()
+/// Is it the retry of a call that was parked? Answers without a state belong to nothing that waits here: nobody asked for them, so
+/// the call is a new one.
+pub(super) fn goes_on(core: &Core, called: &Called) -> bool {
+    let parks = core.era() == Era::Legacy;
+    parks && called.answers.is_some() && called.call.params.get(Param::RequestState).is_some()
 }
 
 /// A retry: the call has been running all the while.
