@@ -37,14 +37,15 @@ pub(crate) fn figures(cardan: &Path) -> anyhow::Result<Vec<Figure>> {
     let home = Home::new(cardan)?;
     let warm = home.line(&["call", "--daemon", "demo", "add", "a=1", "b=2"]);
     warm.run()?;
-    let lines = [&ours, &inspector, &mcporter, &warm];
+    // The daemon is for calls that follow one another, so its call comes behind ours, not behind one that has filled the machine.
+    let lines = [&inspector, &mcporter, &ours, &warm];
     let mut took = lines.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (line, took) in lines.iter().zip(&mut took) {
             took.push(line.run()?);
         }
     }
-    let [cold, inspector_ms, mcporter_ms, warm_ms] = took.map(median);
+    let [inspector_ms, mcporter_ms, cold, warm_ms] = took.map(median);
     let [peak, inspector_mb, mcporter_mb] = [peak(&ours)?, peak(&inspector)?, peak(&mcporter)?];
     let than = |what: &str, other: &str| format!("{what}, to {other}");
     Ok(vec![
