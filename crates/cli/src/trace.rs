@@ -149,6 +149,7 @@ impl Tap for Inner {
                 self.tell("--", &format!("failed: {cause} ({delivery:?})"));
             }
             Received::Noticed { rule, detail } => self.tell("--", &format!("{rule:?}: {detail}")),
+            Received::Doubted { why } => self.tell("--", &format!("in doubt: {why}")),
             Received::ReadClosed => self.tell("--", "the server sends nothing more"),
             Received::Ended(cause) => self.tell("--", &format!("ended: {cause}")),
         }

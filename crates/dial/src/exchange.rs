@@ -54,6 +54,8 @@ pub(crate) enum News {
     TryEvents { call: Box<(u64, Call)>, refused: Received },
     /// Whether there is a push lane.
     Pushes(Pushes),
+    /// A push lane that had been open has ended, for this reason.
+    PushEnded(Box<str>),
     /// The stream of the oldest transport is up: messages go there.
     Endpoint(Url),
     /// There is no such stream.
@@ -81,6 +83,11 @@ impl Wire {
     /// Something worth a line, and no reason to think less of the link.
     pub(crate) async fn noticed(&self, rule: Rule, detail: impl Into<Box<str>>) {
         self.tell(News::Received(Received::Noticed { rule, detail: detail.into() })).await;
+    }
+
+    /// Nobody answers where the link leads: whoever keeps it may want to look.
+    pub(crate) async fn doubt(&self, why: impl Into<Box<str>>) {
+        self.tell(News::Received(Received::Doubted { why: why.into() })).await;
     }
 
     pub(crate) async fn fail(&self, id: Option<CallId>, failure: HttpFailure, delivery: Delivery) {

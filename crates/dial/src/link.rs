@@ -332,6 +332,10 @@ impl HttpLink {
             News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
             News::PushTried => {}
             News::Pushes(pushes) => self.pushes = pushes,
+            // The first sign of a server that is gone, and often the only one. A call under way has its own: it may be
+            // resumed after a gap in which nobody answers, and a link that is ended for the gap would take it along.
+            News::PushEnded(why) if self.calls.is_empty() => self.ready.push_back(Received::Doubted { why }),
+            News::PushEnded(_) => {}
             News::TryEvents { call, refused } => {
                 let (frame, call) = *call;
                 self.open_events(Posts::Announced, Some(refused));

@@ -260,7 +260,13 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
                     past = Past::Open;
                     wire.tell(News::Pushes(Pushes::Opening)).await;
                 }
-                why.unwrap_or_else(|| "closed by the server".into())
+                // One that ends properly as soon as it is there is how some servers say that they have none.
+                let strange = why.is_some() || worth == Worth::Much;
+                let why = why.unwrap_or_else(|| "closed by the server".into());
+                if strange {
+                    wire.tell(News::PushEnded(format!("the push lane ended: {why}").into())).await;
+                }
+                why
             }
             Got::NotOffered => return wire.tell(News::Pushes(Pushes::Absent)).await,
             Got::SessionGone(status) => {
@@ -272,7 +278,12 @@ pub(crate) async fn push(wire: Wire, url: Url, heads: Heads) {
             Got::Refused(_) if past == Past::Never => return wire.tell(News::Pushes(Pushes::Absent)).await,
             Got::Refused(_) if past == Past::Lost => return,
             Got::Refused(failure) => return lost(&wire, &failure.to_string()).await,
-            Got::Unwell(failure) => failure.to_string().into(),
+            Got::Unwell(failure) => {
+                if failure.status().is_none() {
+                    wire.doubt(format!("the push lane cannot be opened: {failure}")).await;
+                }
+                failure.to_string().into()
+            }
         };
         let wait = match (past, waits.next(retry)) {
             (Past::Lost, _) => waits.slow(retry),

@@ -10,7 +10,7 @@ use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{
-    Cause, Command, Delivery, Input, Interest, LogLevel, Outcome, Refusal, Ticket,
+    Cause, Command, Delivery, Event, Input, Interest, LogLevel, Outcome, Refusal, Ticket,
 };
 use cardan_proto::session::state::State;
 use common::*;
@@ -56,6 +56,23 @@ fn a_failure_settles_its_own_call() {
         fail(&mut client, None, status(400), Delivery::Sent);
         assert_eq!(client.found(), [Rule::PostRefused], "a note that was refused is worth a line");
         assert_eq!(client.session.state(), State::Ready);
+    }
+}
+
+/// F12: what fails beside all calls is told to whoever keeps the connection, for as long as the link lives, and is no
+/// finding about the peer.
+#[test]
+fn f12_a_doubt_is_passed_on() {
+    let doubts = |client: &mut Bench| {
+        client.handle(Input::Doubted);
+        client.events().iter().filter(|event| matches!(event, Event::Doubted)).count()
+    };
+    for mut client in [Bench::modern_client(), Bench::legacy_client(LEGACY)] {
+        client.call_tool(1);
+        assert_eq!((doubts(&mut client), client.session.findings().iter().count()), (1, 0));
+        assert_eq!((client.session.state(), client.session.in_flight()), (State::Ready, (0, 1)));
+        client.handle(Input::Closed { cause: Cause::ClosedByPeer });
+        assert_eq!(doubts(&mut client), 0, "nobody can look after a link that is gone");
     }
 }
 

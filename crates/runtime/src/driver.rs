@@ -282,6 +282,7 @@ impl<L: Link, S: Service> Driver<L, S> {
                     self.handle(Input::Failed { id, cause, delivery });
                 }
                 Received::Noticed { rule, detail } => self.handle(Input::Noticed { rule, detail }),
+                Received::Doubted { .. } => self.handle(Input::Doubted),
                 Received::ReadClosed => {
                     self.reading = Reading::Ended;
                     match self.config.role {
@@ -377,7 +378,7 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.link.settled(revision);
                 self.observe(&event);
             }
-            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Found(_) => {
+            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Doubted | Event::Found(_) => {
                 self.observe(&event)
             }
         }

@@ -141,7 +141,7 @@ pub enum Received {
     },
     /// What carried one message failed, and the link lives on.
     Failed {
-        /// The call of ours that it carried; none: a note or an answer of ours, or the push lane.
+        /// The call of ours that it carried; none: a note or an answer of ours.
         id: Option<CallId>,
         /// Why.
         cause: Cause,
@@ -154,6 +154,11 @@ pub enum Received {
         rule: Rule,
         /// What was seen, in short.
         detail: Box<str>,
+    },
+    /// Something failed that belongs to no message. The link may be well all the same.
+    Doubted {
+        /// What.
+        why: Box<str>,
     },
     /// The peer sends nothing more; it may still read.
     ReadClosed,

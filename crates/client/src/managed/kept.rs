@@ -302,6 +302,7 @@ impl Kept {
             }
             Event::Changed { .. } | Event::Noted(_) | Event::Logged { .. } => self.notes.put(event.clone()),
             Event::Found(finding) => self.findings.put(finding.clone()),
+            Event::Doubted => self.feed(Input::Doubted { link }),
             _ => {}
         }
     }

@@ -296,6 +296,7 @@ impl Notebook {
             Event::Found(finding) => format!("found {finding}"),
             Event::Changed { change, .. } => format!("changed {change:?}"),
             Event::Pushes(pushes) => format!("pushes {pushes:?}"),
+            Event::Doubted => "doubted".to_owned(),
             Event::Logged { params } => format!("logged {}", String::from_utf8_lossy(params)),
             _ => return,
         };

@@ -69,7 +69,7 @@ pub enum Input {
     },
     /// What carried one message failed, and the link lives on.
     Failed {
-        /// The call of ours that it carried; none: a note or an answer of ours, or the push lane.
+        /// The call of ours that it carried; none: a note or an answer of ours.
         id: Option<CallId>,
         /// Why.
         cause: Cause,
@@ -83,6 +83,8 @@ pub enum Input {
         /// What was seen, in short.
         detail: Box<str>,
     },
+    /// Something failed that belongs to no message. The link may be well all the same.
+    Doubted,
     /// The peer will send nothing more, but still reads.
     ReadClosed,
     /// The link is gone.
@@ -551,6 +553,8 @@ pub enum Event {
     },
     /// Whether the link carries what belongs to no call is another than before.
     Pushes(Pushes),
+    /// Something failed beside all calls: whoever keeps the connection may want to look after the peer.
+    Doubted,
     /// Something was not as it should be.
     Found(Finding),
 }

@@ -163,6 +163,7 @@ impl Session {
             | Input::Broken { .. }
             | Input::Failed { .. }
             | Input::Noticed { .. }
+            | Input::Doubted
                 if !self.state.is_live() => {}
             Input::Frame { lane, bytes } => {
                 self.current = bytes;
@@ -179,6 +180,7 @@ impl Session {
             }
             Input::Failed { id, cause, delivery } => self.failed(id, cause, delivery),
             Input::Noticed { rule, detail } => self.find(rule, None, detail.into()),
+            Input::Doubted => self.event(Event::Doubted),
             Input::ReadClosed => self.read_closed(),
             Input::Closed { cause } => self.closed(&cause),
             Input::Local(command) => self.local(command),
