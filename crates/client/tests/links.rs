@@ -452,3 +452,34 @@ async fn f12_a_call_to_a_stopped_server_is_answered_in_time() {
     assert_eq!((managed.condition(), told(managed.transitions()).len()), (Condition::READY, 3));
     assert!(wires.try_recv().is_err(), "there is no second one");
 }
+
+/// F12: whoever saw something fail elsewhere has the link looked after, once for all who say so meanwhile; a link that is
+/// well stays, and where there is none nothing happens.
+#[tokio::test(start_paused = true)]
+async fn f12_a_doubt_from_elsewhere_is_settled_by_one_probe() {
+    let (way, mut wires) = dialling();
+    let managed = Managed::start(connector(), way, Policy::REMOTE);
+    let mut wire = wires.recv().await.unwrap();
+    managed.doubt();
+    wire.greet().await;
+    managed.ready(LONG).await.unwrap();
+    let (begun, mut watcher) = (Instant::now(), managed.transitions());
+    (0..100).for_each(|_| managed.doubt());
+    let ping = wire.expect("ping").await;
+    managed.doubt();
+    wire.reply(&ping, json!({})).await;
+    let every = Policy::REMOTE.probe.every.unwrap();
+    let next = wire.expect("ping").await;
+    assert_eq!((begun.elapsed(), managed.condition()), (every, Condition::READY), "the next one in its time");
+    wire.reply(&next, json!({})).await;
+    // The answer has arrived by then.
+    tokio::time::sleep(secs(1)).await;
+    managed.doubt();
+    wire.expect("ping").await;
+    drop(wire);
+    until(&mut watcher, "disconnected").await;
+    assert_eq!(begun.elapsed(), every + secs(1), "one that is gone is known at once");
+    managed.doubt();
+    wires.recv().await.unwrap().greet().await;
+    managed.ready(LONG).await.unwrap();
+}

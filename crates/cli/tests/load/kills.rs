@@ -34,7 +34,7 @@ const LIVES: usize = 4;
 /// Kills in a row; then as long without any, to compare with.
 const IN_A_ROW: usize = 50;
 /// In the long form: how soon the page tells the truth, and what kills may cost calls to other servers.
-const TRUTH: Duration = Duration::from_secs(1);
+pub(crate) const TRUTH: Duration = Duration::from_secs(1);
 const P99_TIMES: f64 = 1.2;
 
 /// What the clients and the killer tell each other.
@@ -56,7 +56,7 @@ struct Books {
 type Pair = [Vec<Duration>; 2];
 
 /// How a call of the victim may end that was under way when it was killed: lost, and that is said.
-fn is_lost(reply: &Value) -> bool {
+pub(crate) fn is_lost(reply: &Value) -> bool {
     let data = &reply["error"]["data"];
     matches!(data["outcome"].as_str(), Some("lost" | "unreachable"))
 }

@@ -11,6 +11,7 @@ mod client;
 mod common;
 mod crowd;
 mod descriptors;
+mod gone;
 mod kills;
 #[path = "../operation/rig.rs"]
 #[allow(dead_code, reason = "others use the rest")]

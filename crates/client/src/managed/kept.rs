@@ -330,6 +330,13 @@ impl Kept {
         Doubt { link, trust }
     }
 
+    /// The same for whatever link there is, by someone who saw a failure elsewhere.
+    pub(super) fn doubt_current(&self) {
+        if let Some((_, link)) = self.current() {
+            self.feed(Input::Doubted { link });
+        }
+    }
+
     /// The same for a call that timed out: the peer may work on it still, and is given as long as one that does.
     pub(super) fn doubt_at_work(&self, link: LinkNumber) {
         self.left_at_work();

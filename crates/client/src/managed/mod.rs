@@ -147,6 +147,12 @@ impl Managed {
         self.owner.kept.feed(Input::Wanted);
     }
 
+    /// Says that something failed elsewhere that may have this server's end for its cause. The link there is is looked
+    /// after, once for all who say so meanwhile; one that is well stays as it is.
+    pub fn doubt(&self) {
+        self.owner.kept.doubt_current();
+    }
+
     /// Keeps the connection by other numbers from now on, without touching the link there is. One that waits for its
     /// next attempt makes it now.
     pub fn adopt(&self, policy: Policy) {

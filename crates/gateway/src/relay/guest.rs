@@ -42,6 +42,8 @@ pub(super) struct Guest {
     /// Who is told of changes, in place of the client.
     instead: Option<OnChange>,
     names: Names,
+    /// The connection that is looked after when the line is lost.
+    first: Option<Managed>,
     /// How long its session may take to be there at first, and when it was lost.
     opening: Duration,
     patience: Duration,
@@ -98,6 +100,7 @@ impl Guest {
                 wants,
                 instead,
                 names: core.names.clone(),
+                first: core.doubted(),
                 opening: core.options.opening,
                 patience: limits.call_idle_timeout,
                 call_timeout: core.options.call_timeout,
@@ -342,6 +345,12 @@ impl Hears for Guest {
         }
         let params = note.params.raw().map(|params| self.names.noted(&note.method, params.clone()));
         self.peer.note(note.method.clone(), params);
+    }
+
+    fn lost(&self) {
+        if let Some(first) = &self.first {
+            first.doubt();
+        }
     }
 }
 

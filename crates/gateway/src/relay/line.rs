@@ -9,7 +9,8 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
-use cardan_proto::session::event::{Ask, Event, LogLevel};
+use cardan_proto::session::event::{Ask, Cause, Event, LogLevel};
+use cardan_proto::session::state::{State, StateChange};
 use cardan_proto::task::cross;
 use cardan_proto::upkeep::condition::Condition;
 use cardan_runtime::service::Handler;
@@ -28,6 +29,9 @@ pub(super) trait Hears: Send + Sync + 'static {
 
     /// The upstream tells something that belongs to no call and no listen.
     fn note(&self, note: &Note);
+
+    /// The line was lost, or could not be opened.
+    fn lost(&self);
 }
 
 /// A kept connection to the upstream.
@@ -106,9 +110,18 @@ pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn H
                 }
             }
             Event::Noted(note) => hears.note(note),
+            Event::State(change) if is_loss(change) => hears.lost(),
             _ => {}
         }
     })
+}
+
+/// Whether a session ends for another reason than that we left it. Once for each, when it begins to: what follows takes its
+/// time.
+fn is_loss(change: &StateChange) -> bool {
+    let left = matches!(change.cause, None | Some(Cause::ClosedByUs(_)));
+    let ends = matches!(change.to, State::Disconnecting | State::Disconnected);
+    !left && ends && change.from != State::Disconnecting
 }
 
 /// The answer to an ask that concerns nobody.

@@ -237,12 +237,22 @@ impl Core {
         match (self.options.isolation, principal) {
             (Isolation::Principal, Some(principal)) => {
                 let mut pools = lock(&self.pools);
-                let made =
-                    || Pool::start(self.making.clone(), None, &self.options, Arc::clone(&self.farewells));
+                let made = || {
+                    let farewells = Arc::clone(&self.farewells);
+                    let pool = Pool::start(self.making.clone(), None, &self.options, farewells);
+                    pool.beside(self.doubted());
+                    pool
+                };
                 Arc::clone(pools.entry(Arc::clone(principal)).or_insert_with(made))
             }
             _ => Arc::clone(&self.pool),
         }
+    }
+
+    /// What is looked after when a line is lost: the connection by which health is told, where that leads to the same
+    /// server. One probe settles it, however many lines were lost.
+    fn doubted(&self) -> Option<Managed> {
+        (self.options.behind == Behind::One).then(|| self.first.clone())
     }
 
     fn pools(&self) -> Vec<Arc<Pool>> {
@@ -333,6 +343,7 @@ impl Relay {
             found: LastFound::default(),
             watching: Mutex::default(),
         });
+        core.pool.beside(core.doubted());
         let watching = tokio::spawn(watch(first, Arc::downgrade(&core))).abort_handle();
         *lock(&core.watching) = Some(watching);
         Self(core)

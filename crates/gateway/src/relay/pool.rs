@@ -43,6 +43,8 @@ pub(super) struct Pool {
     /// Listens that follow the lines of a shelf, by their numbers.
     listens: Mutex<Vec<(u64, Place)>>,
     farewells: Arc<Farewells>,
+    /// The connection that is looked after when a line is lost; none: a line says nothing of others.
+    first: OnceLock<Managed>,
 }
 
 /// Where lines stand.
@@ -171,11 +173,20 @@ impl Pool {
             opened: watch::Sender::new(0),
             listens: Mutex::default(),
             farewells,
+            first: OnceLock::new(),
         });
         let tidying = tokio::spawn(tidy(Arc::downgrade(&pool), Arc::clone(&pool.idled))).abort_handle();
         // Nobody else has it yet, so it is not set.
         let _ = pool.tidying.set(tidying);
         pool
+    }
+
+    /// Lines to come that are lost let `first` be looked after, since it leads where they do.
+    pub(super) fn beside(&self, first: Option<Managed>) {
+        if let Some(first) = first {
+            // Nobody else sets it.
+            let _ = self.first.set(first);
+        }
     }
 
     /// The line that nobody can be asked on.
@@ -271,7 +282,7 @@ impl Pool {
 
     /// Opens a line, for this shelf.
     fn open(&self, askable: Askable, key: Place) -> Entry {
-        let voice = Arc::new(Voice::default());
+        let voice = Arc::new(Voice::beside(self.first.get().cloned()));
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.capabilities(), hears);

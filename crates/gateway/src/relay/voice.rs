@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_client::Managed;
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::fleet::GATHER;
@@ -27,6 +28,8 @@ pub(super) struct Voice {
     holder: Mutex<Option<Holder>>,
     /// The tasks of modern clients that its server may ask for.
     pub(super) tended: Tended,
+    /// The connection that is looked after when the line is lost.
+    first: Option<Managed>,
 }
 
 /// The call that holds a line alone.
@@ -39,6 +42,11 @@ pub(super) enum Holder {
 }
 
 impl Voice {
+    /// Of a line that leads where `first` does.
+    pub(super) fn beside(first: Option<Managed>) -> Self {
+        Self { first, ..Self::default() }
+    }
+
     pub(super) fn give(&self, holder: Option<Holder>) {
         *lock(&self.holder) = holder;
     }
@@ -76,6 +84,12 @@ impl Hears for Voice {
     fn note(&self, note: &Note) {
         if let (Method::TasksStatus, Some(id)) = (&note.method, note.params.text(Param::TaskId)) {
             self.tended.noted(&id);
+        }
+    }
+
+    fn lost(&self) {
+        if let Some(first) = &self.first {
+            first.doubt();
         }
     }
 }
