@@ -16,7 +16,7 @@ use cardan_proto::model::LogLevel;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Cause, Change, Deadline, Event, Interest};
 use cardan_proto::upkeep::condition::{Condition, Transition};
-use cardan_proto::upkeep::policy::Policy;
+use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::lines::Lines;
 use cardan_runtime::memory::MemoryLink;
 use serde_json::{Value, json};
@@ -482,4 +482,32 @@ async fn f12_a_doubt_from_elsewhere_is_settled_by_one_probe() {
     managed.doubt();
     wires.recv().await.unwrap().greet().await;
     managed.ready(LONG).await.unwrap();
+}
+
+/// F14: a call that may wait only so long for a link ends then, as never sent, however long it may be silent; one that has a
+/// link is not concerned.
+#[tokio::test(start_paused = true)]
+async fn f14_a_call_without_a_link_waits_as_long_as_it_may() {
+    let (way, mut wires) = dialling();
+    let backoff = Backoff { min: LONG, max: LONG, ..Policy::REMOTE.backoff };
+    let managed = Managed::start(connector(), way, Policy { backoff, ..Policy::REMOTE });
+    let mut wire = wires.recv().await.unwrap();
+    wire.greet().await;
+    managed.ready(LONG).await.unwrap();
+    let never = Some(Duration::ZERO);
+    let options =
+        CallOptions { idle: never, total: never, unlinked: Some(secs(5)), ..CallOptions::default() };
+    let call = || tokio::spawn(managed.call_tool_with("a", &json!({}), options).unwrap().into_future());
+    let (begun, slow) = (Instant::now(), call());
+    let called = wire.expect("tools/call").await;
+    tokio::time::sleep_until(begun + secs(20)).await;
+    wire.reply(&called, json!({ "content": [] })).await;
+    slow.await.unwrap().unwrap();
+    let mut watcher = managed.transitions();
+    drop(wire);
+    until(&mut watcher, "reconnecting").await;
+    let begun = Instant::now();
+    let error = call().await.unwrap().unwrap_err();
+    assert!(!error.may_have_executed(), "{error}");
+    assert_eq!(begun.elapsed(), secs(5), "{error}");
 }

@@ -32,6 +32,8 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fares {
     Well,
+    /// It takes no new sessions.
+    Full,
     /// A session that is used ends, and there are no new ones.
     Gone,
 }
@@ -164,4 +166,26 @@ async fn f1_a_lost_session_shows_that_its_server_is_gone() {
     }
     assert!(status(&front).cause.is_some());
     front.end("done").await;
+}
+
+/// F14: whoever calls a server that was there before is told after five seconds that it is away, whichever session that
+/// concerns.
+#[tokio::test(start_paused = true)]
+async fn f14_a_call_waits_five_seconds_for_what_was_lost() {
+    let grace = Duration::from_secs(5);
+    for fares in [Fares::Full, Fares::Gone] {
+        let stage = Stage::new();
+        let (front, client) = met(&stage, "http").await;
+        stage.becomes(fares);
+        call(&client, "one__die").await.unwrap_err();
+        for _ in 0..3 {
+            let began = Instant::now();
+            call(&client, "one__who").await.unwrap_err();
+            let took = began.elapsed();
+            assert!(took >= grace && took < grace * 11 / 10, "{fares:?}: {took:?}");
+        }
+        stage.becomes(Fares::Well);
+        call(&client, "one__who").await.unwrap();
+        front.end("done").await;
+    }
 }

@@ -283,12 +283,13 @@ fn wait(kept: &Arc<Kept>, doubt: Option<Doubt>, until: Option<Instant>) -> Waiti
     })
 }
 
-/// Until when a call may wait for a link: that is silence like any other.
+/// Until when a call may wait for a link: that is silence like any other, unless it has less time for it.
 fn patience(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Instant> {
     let idle = Some(options.idle.unwrap_or(kept.limits.call_idle_timeout)).filter(|idle| !idle.is_zero());
     let idle = idle.and_then(|idle| Instant::now().checked_add(idle));
     let total = total(kept, options).and_then(|total| begun.checked_add(total));
-    [idle, total].into_iter().flatten().min()
+    let unlinked = options.unlinked.and_then(|most| Instant::now().checked_add(most));
+    [idle, total, unlinked].into_iter().flatten().min()
 }
 
 fn total(kept: &Kept, options: CallOptions) -> Option<Duration> {

@@ -96,7 +96,9 @@ impl Relays {
         };
         let secrets = upstream.secrets().clone();
         let (call_timeout, isolation) = (upstream.call_timeout(), upstream.isolation());
-        let options = Options { behind, name, secrets, call_timeout, isolation, ..self.options.clone() };
+        let grace = Some(GRACE);
+        let options =
+            Options { behind, name, secrets, call_timeout, grace, isolation, ..self.options.clone() };
         let made = || Ledger::new(&self.options.limits);
         let ledger = Arc::clone(lock(&self.ledgers).entry(upstream.name().into()).or_insert_with(made));
         let relay =
@@ -109,25 +111,20 @@ impl Relays {
     }
 
     /// Waits until calls flow. The first attempt has all the time there is, and decides; a server that was lost is
-    /// waited for a moment.
+    /// waited for a moment, whatever is tried meanwhile.
     async fn flowing(&self, upstream: &Arc<Upstream>, visit: &Visit, until: Instant) -> Result<(), Fault> {
         let mut news = self.fleet.news();
-        let mut until = until;
+        let grace = Instant::now() + GRACE;
         loop {
+            let was_there = visit.managed.settled().is_some();
             match visit.managed.condition() {
                 up if up.is_up() => return Ok(()),
-                Condition::Reconnecting { .. } | Condition::Suspended { .. }
-                    if visit.managed.settled().is_none() =>
-                {
-                    break;
-                }
+                Condition::Reconnecting { .. } | Condition::Suspended { .. } if !was_there => break,
                 // Nothing is tried any more.
                 Condition::Suspended { until: None } => break,
-                Condition::Reconnecting { .. } | Condition::Suspended { .. } => {
-                    until = until.min(Instant::now() + GRACE);
-                }
                 _ => {}
             }
+            let until = if was_there { until.min(grace) } else { until };
             if timeout_at(until, news.changed()).await.is_err() {
                 break;
             }

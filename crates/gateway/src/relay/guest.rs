@@ -46,8 +46,12 @@ pub(super) struct Guest {
     first: Option<Managed>,
     /// How long its session may take to be there at first, and when it was lost.
     opening: Duration,
+    grace: Duration,
+    /// How long a listen may take to stand.
     patience: Duration,
     call_timeout: Option<Duration>,
+    /// How long a call waits for the next link.
+    unlinked: Option<Duration>,
     who: Who,
     tasks: Arc<Tasks>,
     /// How the upstream runs tools as tasks; none: it does not.
@@ -102,8 +106,10 @@ impl Guest {
                 names: core.names.clone(),
                 first: core.doubted(),
                 opening: core.options.opening,
+                grace: core.options.grace(),
                 patience: limits.call_idle_timeout,
                 call_timeout: core.options.call_timeout,
+                unlinked: core.options.grace,
                 who: core.who.clone(),
                 tasks: Arc::clone(&core.tasks),
                 design: core.design(),
@@ -149,7 +155,7 @@ impl Guest {
     }
 
     async fn ready(&self) -> Result<Era, Fault> {
-        let ready = self.line.ready(self.opening, self.patience).await;
+        let ready = self.line.ready(self.opening, self.grace).await;
         ready.map_err(|error| self.who.unreachable(&error))
     }
 
@@ -162,7 +168,7 @@ impl Guest {
     ) -> Outcome {
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
-        let options = terms::options(progress, Rounds::Ours, self.call_timeout);
+        let options = terms::options(progress, Rounds::Ours, self.call_timeout, self.unlinked);
         let mut call = self.line.managed.start(method.clone(), params, options);
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());

@@ -69,8 +69,8 @@ impl Line {
         })
     }
 
-    /// Waits for a session, not for ever: `opening` for the first, `again` for one that was lost. From then on calls
-    /// wait as long as their callers do.
+    /// Waits for a session, not for ever: `opening` for the first, `again` for one that was lost or whose first attempt
+    /// failed. From then on calls wait as long as their callers do.
     pub(super) async fn ready(&self, opening: Duration, again: Duration) -> Result<Era, CallError> {
         let within = match self.era() {
             Some(era) if self.managed.condition().is_up() => return Ok(era),
@@ -81,7 +81,23 @@ impl Line {
             // Nobody else tries again. How often that is worth it is not for callers to say.
             self.managed.want();
         }
-        self.managed.ready(within).await.map(|settled| settled.revision.era())
+        let ready = tokio::select! {
+            ready = self.managed.ready(within) => ready,
+            // Not ready within no time: that tells why.
+            () = self.failed(again) => self.managed.ready(Duration::ZERO).await,
+        };
+        ready.map(|settled| settled.revision.era())
+    }
+
+    /// Waits until an attempt has failed, and then for so long.
+    async fn failed(&self, again: Duration) {
+        let mut transitions = self.managed.transitions();
+        while let Some(transition) = transitions.next().await {
+            if matches!(transition.to, Condition::Reconnecting { .. } | Condition::Suspended { .. }) {
+                break;
+            }
+        }
+        tokio::time::sleep(again).await;
     }
 
     /// Log notes of this level and above, from now on.

@@ -104,6 +104,8 @@ pub struct Options {
     pub call_timeout: Option<Duration>,
     /// How long the first session with the upstream may take.
     pub opening: Duration,
+    /// How long a call waits for a session that was lost; none: as long as `limits` let a call be silent.
+    pub grace: Option<Duration>,
     /// What clients are told beside the words when a call brings no reply; none: nothing.
     pub explain: Option<Explain>,
     /// Makes calls parts of traces; none: nobody follows them, or whoever stands before the relay does it.
@@ -128,12 +130,20 @@ impl Default for Options {
             secrets: Redactor::default(),
             call_timeout: None,
             opening: Duration::from_secs(120), // a package may have to be fetched first
+            grace: None,
             explain: None,
             trace: None,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             unfinished: Unfinished::default(),
         }
+    }
+}
+
+impl Options {
+    /// How long a session is waited for that was lost.
+    fn grace(&self) -> Duration {
+        self.grace.unwrap_or(self.limits.call_idle_timeout)
     }
 }
 

@@ -122,7 +122,7 @@ impl Running {
         let need = lease.need;
         let plan = Plan { logs: plan.logs.filter(|_| need != Need::Any), ..plan };
         let line = &lease.shared.line;
-        let ready = line.ready(core.options.opening, core.options.limits.call_idle_timeout).await;
+        let ready = line.ready(core.options.opening, core.options.grace()).await;
         let upstream = ready.map_err(|error| unreached(core, error))?;
         lease.shared.heard().await;
         let asking = match called.revision.era() {
@@ -147,7 +147,8 @@ impl Running {
         };
         let params = core.names.inward(&called.call, terms::params(&called, upstream, logs));
         let method = called.call.method.clone();
-        let options = terms::options(called.progress, plan.rounds, core.options.call_timeout);
+        let options =
+            terms::options(called.progress, plan.rounds, core.options.call_timeout, core.options.grace);
         // Before the call, so that none of its words is missed.
         let overheard = if need == Need::Any { None } else { lease.shared.overheard() };
         let found = core.options.explain.as_ref().map(|_| Found::begin(&line.managed, &core.found));

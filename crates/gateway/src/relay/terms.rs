@@ -15,11 +15,17 @@ use serde_json::Value;
 use super::who::Who;
 
 /// How a client's call is made upstream. It waits as long as the client does, since who leaves cancels; or, where the
-/// server may only be `silent` for so long, until then. Progress puts that off, as often as it comes.
-pub(super) fn options(progress: Wanted, rounds: Rounds, silent: Option<Duration>) -> CallOptions {
+/// server may only be `silent` for so long, until then. Progress puts that off, as often as it comes. One whose link was lost
+/// before it could be sent waits for the next as long as `unlinked` says.
+pub(super) fn options(
+    progress: Wanted,
+    rounds: Rounds,
+    silent: Option<Duration>,
+    unlinked: Option<Duration>,
+) -> CallOptions {
     let never = Duration::ZERO;
     let (idle, total) = (Some(silent.unwrap_or(never)), Some(never));
-    CallOptions { idle, total, progress, rounds, ..CallOptions::default() }
+    CallOptions { idle, total, unlinked, progress, rounds, ..CallOptions::default() }
 }
 
 /// What is to go beside a call, to an upstream of this era. Only a modern one could have asked for it.

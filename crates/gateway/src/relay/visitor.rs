@@ -158,7 +158,7 @@ impl Visitor {
 
     async fn lease(&self) -> Result<Lease, Fault> {
         let lease = self.core.pool(self.principal.as_ref()).take(self.askable, Need::Any).await?;
-        let (opening, again) = (self.core.options.opening, self.core.options.limits.call_idle_timeout);
+        let (opening, again) = (self.core.options.opening, self.core.options.grace());
         let ready = lease.shared.line.ready(opening, again).await;
         ready.map_err(|error| self.core.who.unreachable(&error))?;
         Ok(lease)

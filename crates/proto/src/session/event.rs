@@ -225,6 +225,8 @@ pub struct CallOptions {
     pub idle: Option<Duration>,
     /// Longest time in all; `None`: the limit's default. Zero: no such deadline.
     pub total: Option<Duration>,
+    /// Longest wait for a link; `None`: as long as it may be silent. Of interest where connections are kept.
+    pub unlinked: Option<Duration>,
     /// Ask for progress notes.
     pub progress: Wanted,
     /// May it be sent again when the link is lost? Of interest where connections are kept; a session sends once.

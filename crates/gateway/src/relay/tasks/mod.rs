@@ -145,7 +145,8 @@ impl Tasks {
 
     /// Calls about a task upstream.
     async fn about(&self, at: &Managed, method: Method, params: Bytes) -> Result<Bytes, Fault> {
-        let options = terms::options(Wanted::No, Rounds::Callers, Some(self.limits().call_idle_timeout));
+        let options =
+            terms::options(Wanted::No, Rounds::Callers, Some(self.limits().call_idle_timeout), None);
         match at.start(method.clone(), Some(params), options).outcome().await {
             Outcome::Done(result) => Ok(result),
             Outcome::Fault(fault) => Err(fault),

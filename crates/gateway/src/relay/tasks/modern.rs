@@ -104,7 +104,8 @@ impl Crossing<'_> {
         lease.shared.heard().await;
         let params = terms::params(called, Era::Legacy, None).unwrap_or_else(|| Bytes::from_static(b"{}"));
         let params = splice(&params, &[Edit::Set("task", b"{}")]).unwrap_or(params);
-        let options = terms::options(called.progress, Rounds::Callers, self.core.options.call_timeout);
+        let (silent, unlinked) = (self.core.options.call_timeout, self.core.options.grace);
+        let options = terms::options(called.progress, Rounds::Callers, silent, unlinked);
         let mut call = lease.shared.line.managed.start(Method::ToolsCall, Some(params), options);
         while let Some(at) = call.progress().await {
             cx.progress(at.progress, at.total, at.message.as_deref());
@@ -147,7 +148,7 @@ impl Crossing<'_> {
             _ => Need::Any,
         };
         let lease = self.core.pool(self.owner.principal.as_ref()).take(self.askable, need).await?;
-        let (opening, again) = (self.core.options.opening, self.tasks.limits().call_idle_timeout);
+        let (opening, again) = (self.core.options.opening, self.core.options.grace());
         let ready = lease.shared.line.ready(opening, again).await;
         ready.map_err(|error| self.core.who.unreachable(&error))?;
         Ok(lease)

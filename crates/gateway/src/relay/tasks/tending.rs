@@ -186,7 +186,7 @@ pub(super) fn tend(ledger: &Arc<Ledger>, entry: &Arc<Entry>, mut lease: Lease, h
 async fn waiting(at: &Managed, id: &str, ledger: &Weak<Ledger>) -> Option<Over> {
     let params = Bytes::from(json!({ "taskId": id }).to_string());
     loop {
-        let options = terms::options(Wanted::No, Rounds::Callers, None);
+        let options = terms::options(Wanted::No, Rounds::Callers, None, None);
         let outcome = at.start(Method::TasksResult, Some(params.clone()), options).outcome().await;
         let outcome = match outcome {
             Outcome::Done(result) => Ok(result),
