@@ -191,7 +191,7 @@ impl Person {
     async fn visit(&self, ask: &UrlAsk) -> Result<ElicitResult, Unanswered> {
         match (self.urls, &self.console) {
             (Consent::Given, _) => {
-                tell(&format!("the server asks you to visit {}: {}", ask.url, ask.message));
+                tell(&format!("the server asks you to visit {}: {}", ask.url, one_line(&ask.message)));
                 Ok(ElicitResult::accepted())
             }
             (Consent::Missing, Some(console)) => {

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::interrupt::Interrupts;
-use crate::output::{json_line, tell};
+use crate::output::{json_line, tell, tell_page};
 
 /// What is told of it, and how.
 #[derive(Debug, Clone, Copy, Args)]
@@ -76,8 +76,8 @@ impl Log {
     /// We serve, at this address. People get a greeting instead.
     pub(crate) fn start(self, address: &str, greeting: &str) {
         match self.style {
-            Style::Text => self.say(Level::Info, "start", None, greeting),
-            Style::Json if self.level < Level::Info => {}
+            _ if self.level < Level::Info => {}
+            Style::Text => tell_page(greeting),
             Style::Json => self.put(Level::Info, "start", "serving", |line| line["address"] = json!(address)),
         }
     }
@@ -106,6 +106,6 @@ impl Log {
             "message": message,
         });
         more(&mut line);
-        tell(&json_line(&line.to_string()));
+        tell_page(&json_line(&line.to_string()));
     }
 }

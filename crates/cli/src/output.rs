@@ -70,14 +70,26 @@ pub(crate) fn print_frame(json: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line to stderr.
+/// How far rows after the first are indented, where there are some: nothing of ours begins there.
+const HANG: usize = 4;
+
+/// Writes one line to stderr. Foreign words in it begin no other, and at a terminal no row.
 pub(crate) fn tell(line: &str) {
-    floor::write(format!("{}\n", clean(line)));
+    tell_line(&Line::from(line));
 }
 
 /// The same in colours, where stderr takes them.
 pub(crate) fn tell_line(line: &Line) {
-    floor::write(format!("{}\n", line.painted(Surface::stderr().paint())));
+    let stderr = Surface::stderr();
+    floor::write(match stderr.columns() {
+        Some(columns) => text::paint(&line.clone().wrapped(columns, HANG), stderr.paint()),
+        None => format!("{}\n", line.painted(stderr.paint())),
+    });
+}
+
+/// Writes to stderr what is ours alone: as many lines as it has, each as long as it is.
+pub(crate) fn tell_page(text: &str) {
+    floor::write(format!("{}\n", clean(text)));
 }
 
 /// Foreign text without anything a terminal obeys: control characters are shown as escapes, and so are

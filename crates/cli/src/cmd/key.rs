@@ -4,7 +4,7 @@ use cardan_gateway::keys::{hash, token};
 use clap::Args;
 
 use crate::failure::Failure;
-use crate::output::{self, tell};
+use crate::output::{self, tell_page};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,7 +31,7 @@ fn name(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &KeyArgs) -> Result<(), Failure> {
     let token = token().map_err(|error| Failure::usage(format!("no token can be made: {error}")))?;
     output::print(&token)?;
-    tell(&format!(
+    tell_page(&format!(
         "in cardan.toml:\n\n[[gateway.keys]]\nname = \"{}\"\nhash = \"{}\"",
         args.name,
         hash(&token)

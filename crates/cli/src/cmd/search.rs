@@ -15,7 +15,9 @@ use super::servers::row::span;
 use crate::catalogs::{about, kept};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{Form, clean, print, print_json, tell};
+use crate::look::Surface;
+use crate::look::text::Line;
+use crate::output::{Form, print_json, show, tell};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -43,6 +45,9 @@ impl SearchArgs {
         if self.json { Form::Json } else { Form::Text }
     }
 }
+
+/// How far what follows is indented where a line takes several rows.
+const HANG: usize = 4;
 
 /// Something that has the words.
 struct Found {
@@ -79,7 +84,15 @@ pub(crate) fn run(args: &SearchArgs) -> Result<(), Failure> {
             let found: Vec<Value> = found.iter().map(Found::json).collect();
             print_json(&json!({ "found": found, "unknown": unknown }).to_string())?;
         }
-        Form::Text => print(&found.iter().map(Found::line).collect::<Vec<_>>().join("\n"))?,
+        Form::Text => {
+            let columns = Surface::stdout().columns();
+            let lines = found.iter().map(|found| Line::from(found.line().as_str()));
+            let lines: Vec<Line> = match columns {
+                Some(columns) => lines.flat_map(|line| line.wrapped(columns, HANG)).collect(),
+                None => lines.collect(),
+            };
+            show(&lines)?;
+        }
     }
     if !unknown.is_empty() && args.form() == Form::Text {
         let names = unknown.join(", ");
@@ -135,7 +148,7 @@ impl Found {
     }
 
     fn line(&self) -> String {
-        let one = |text: &str| clean(text.trim().lines().next().unwrap_or_default()).replace('\t', " ");
+        let one = |text: &str| text.trim().lines().next().unwrap_or_default().to_owned();
         let about = match one(&self.about) {
             about if about.is_empty() => about,
             about => format!(": {about}"),

@@ -7,13 +7,19 @@ use super::{Failure, data_of};
 use crate::look::Surface;
 use crate::look::json;
 use crate::look::style::Style;
-use crate::look::text::{Line, beginning, paint, paragraphs};
+use crate::look::text::{Line, barred, beginning, paint, paragraphs};
 
 /// How far what is known is indented.
 const INDENT: usize = 2;
 
 /// More of an error's data would bury the rest; all of it is in the form for programs.
 const MAX_DATA_LINES: usize = 20;
+
+/// What stands before each row of the server's stderr.
+const BAR: &str = "    | ";
+
+/// Rows of one line of it.
+const MAX_STDERR_ROWS: usize = 100;
 
 /// The same for its message and for anything else, in bytes.
 const MAX_VALUE: usize = 16 << 10;
@@ -54,7 +60,11 @@ impl Failure {
             page.row("stderr of the server", Style::Plain, "");
         }
         for line in tail {
-            page.out.push(Line::of(Style::Faint, "    | ").with(Style::Plain, line));
+            let (rows, is_all) = barred(&Line::of(Style::Faint, BAR), line, columns, MAX_STDERR_ROWS);
+            page.out.extend(rows);
+            if !is_all {
+                page.more("(the rest of this line is not shown; see --json)");
+            }
         }
         if let Some(next) = self.next_step() {
             page.row("next", Style::Good, next);

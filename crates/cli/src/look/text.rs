@@ -66,6 +66,11 @@ impl Line {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
+    /// How many columns it takes at most, on whatever terminal.
+    fn most(&self) -> usize {
+        self.spans.iter().map(|span| most(&span.text)).sum()
+    }
+
     /// With spaces up to this width.
     pub(crate) fn padded(mut self, columns: usize) -> Self {
         let missing = columns.saturating_sub(self.width());
@@ -106,6 +111,12 @@ impl Line {
 
     /// In as many lines as it takes, those after the first behind `hang` spaces.
     pub(crate) fn wrapped(self, columns: usize, hang: usize) -> Vec<Self> {
+        let most = columns.max(NARROWEST) / 2;
+        self.wrapped_behind(columns, &Self::from(" ".repeat(hang.min(most)).as_str()))
+    }
+
+    /// The same, with something else than spaces before those after the first.
+    pub(crate) fn wrapped_behind(self, columns: usize, hang: &Self) -> Vec<Self> {
         let mut wrap = Wrap::new(columns, hang);
         for span in &self.spans {
             for word in words(&span.text) {
@@ -154,6 +165,33 @@ pub(crate) fn paragraphs(style: Style, text: &str, columns: Option<usize>, inden
     }
 }
 
+/// Foreign text, with `bar` on every row that it takes, so that none of them passes for ours. At most `max_rows` of it;
+/// and whether that is all.
+pub(crate) fn barred(bar: &Line, text: &str, columns: Option<usize>, max_rows: usize) -> (Vec<Line>, bool) {
+    let mut rows = Vec::new();
+    let mut is_all = true;
+    for line in text.lines() {
+        if rows.len() >= max_rows {
+            is_all = false;
+            break;
+        }
+        // More than fits into the rows that are left need not be looked at.
+        let room =
+            columns.map_or(usize::MAX, |columns| (columns.max(NARROWEST) * max_rows).saturating_mul(4));
+        let (line, whole) = beginning(line, room);
+        is_all &= whole;
+        let mut row = bar.clone();
+        row.push(Style::Plain, line);
+        match columns {
+            Some(columns) => rows.extend(row.wrapped_behind(columns, bar)),
+            None => rows.push(row),
+        }
+    }
+    is_all &= rows.len() <= max_rows;
+    rows.truncate(max_rows);
+    (rows, is_all)
+}
+
 /// The beginning of a text, and whether that is all.
 pub(crate) fn beginning(text: &str, max_bytes: usize) -> (&str, bool) {
     let end = text.floor_char_boundary(max_bytes);
@@ -163,7 +201,7 @@ pub(crate) fn beginning(text: &str, max_bytes: usize) -> (&str, bool) {
 /// A line that is being filled.
 struct Wrap {
     columns: usize,
-    hang: String,
+    hang: Line,
     lines: Vec<Line>,
     line: Line,
     used: usize,
@@ -178,9 +216,8 @@ struct Wrap {
 const NARROWEST: usize = 8;
 
 impl Wrap {
-    fn new(columns: usize, hang: usize) -> Self {
-        let columns = columns.max(NARROWEST);
-        let hang = " ".repeat(hang.min(columns / 2));
+    fn new(columns: usize, hang: &Line) -> Self {
+        let (columns, hang) = (columns.max(NARROWEST), hang.clone());
         let (lines, line, gap, word) = (Vec::new(), Line::default(), Line::default(), Line::default());
         Self { columns, hang, lines, line, used: 0, begun: false, gap, word }
     }
@@ -209,7 +246,7 @@ impl Wrap {
             return;
         }
         let (gap, word) = (std::mem::take(&mut self.gap), std::mem::take(&mut self.word));
-        let (space, long) = (gap.width(), word.width());
+        let (space, long) = (gap.most(), word.most());
         if self.begun && self.used + space + long > self.columns {
             self.turn();
         } else if self.used + space < self.columns {
@@ -223,19 +260,26 @@ impl Wrap {
         }
         for span in word.spans {
             for cluster in clusters(&span.text) {
-                if self.used + width(cluster) > self.columns {
-                    self.turn();
-                }
-                self.used += width(cluster);
-                self.line.put(span.style, cluster);
+                // What should be drawn as one and may be drawn as many is parted before it fills a line.
+                let whole = most(cluster) <= self.columns / 4;
+                let pieces = cluster.char_indices().map(|(at, c)| &cluster[at..at + c.len_utf8()]);
+                let pieces = pieces.filter(|_| !whole).chain(whole.then_some(cluster));
+                pieces.for_each(|piece| self.piece(span.style, piece));
             }
         }
     }
 
+    fn piece(&mut self, style: Style, piece: &str) {
+        if self.used + most(piece) > self.columns {
+            self.turn();
+        }
+        self.used += most(piece);
+        self.line.put(style, piece);
+    }
+
     fn turn(&mut self) {
-        self.lines.push(std::mem::take(&mut self.line));
-        self.line.put(Style::Plain, &self.hang);
-        self.used = self.hang.len();
+        self.used = self.hang.most();
+        self.lines.push(std::mem::replace(&mut self.line, self.hang.clone()));
     }
 
     fn end(mut self) -> Vec<Line> {
@@ -251,6 +295,19 @@ pub(crate) fn width(text: &str) -> usize {
         return text.len();
     }
     clusters(text).map(UnicodeWidthStr::width).sum()
+}
+
+/// How many columns a text takes at most. Terminals differ: emoji that are joined are drawn as one or as many, and signs beyond
+/// the alphabets are wide to some of them only. Who wraps by less lets a foreign word slip into a row without our mark.
+fn most(text: &str) -> usize {
+    if text.is_ascii() {
+        return text.len();
+    }
+    let widest = |c: char| match c {
+        '\u{80}'..='\u{bf}' | '\u{2010}'.. => 2,
+        _ => c.width().unwrap_or_default().max(1),
+    };
+    text.chars().map(widest).sum()
 }
 
 /// Runs of spaces and of everything else, in turn.
@@ -385,6 +442,42 @@ mod tests {
         let long = Line::from("abcdefghijklmnop qr").wrapped(10, 2);
         assert_eq!(plain(&long), ["abcdefghij", "  klmnop", "  qr"]);
         assert!(lines.iter().chain(&long).all(|line| line.width() <= 20));
+    }
+
+    /// T30: whatever is written and wherever it is broken, every row has the bar, and none spills into another, also where
+    /// emoji are not joined.
+    #[test]
+    fn t30_every_row_of_a_quote_has_its_bar() {
+        let bar = Line::from("  | ");
+        let pieces = [
+            "a",
+            "Send it?",
+            " ",
+            "\t",
+            "  ",
+            "\n",
+            "日本",
+            "👨\u{200d}👩",
+            "\u{200d}",
+            "🇩🇪",
+            "❤\u{fe0f}",
+            "\u{301}",
+            "|",
+        ];
+        let blanks = format!("Pick one.{}Send it? [Y]es: y", " ".repeat(200));
+        let joined = format!("{}Send it?", "👨\u{200d}".repeat(50));
+        let letters = format!("a{}", "\u{200d}b".repeat(300));
+        for text in odd_texts(&pieces, 2000).into_iter().chain([blanks, joined, letters]) {
+            for columns in [16, 23, 80] {
+                let (rows, _) = barred(&bar, &text, Some(columns), 1000);
+                assert!(rows.iter().all(|row| row.most() <= columns), "{text:?} {columns}");
+                assert!(plain(&rows).iter().all(|row| row.starts_with("  |")), "{text:?} {columns}");
+            }
+        }
+        let (rows, is_all) = barred(&bar, "a\nb\nc", Some(80), 2);
+        assert_eq!((plain(&rows), is_all), (vec!["  | a".to_owned(), "  | b".to_owned()], false));
+        assert!(barred(&bar, "a\nb", Some(80), 2).1);
+        assert!(!barred(&bar, &"a".repeat(1000), Some(80), 2).1);
     }
 
     #[test]

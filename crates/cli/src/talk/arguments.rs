@@ -32,7 +32,8 @@ pub(crate) async fn of_tool(
 async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Value> {
     let choices = shape.choices_of(name);
     let kind = if choices.is_empty() { shape.kind(name) } else { "one of these".to_owned() };
-    talk.say(&format!("\n{} ({})", one_line(name), one_line(&kind)));
+    talk.part();
+    talk.say(&format!("{} ({})", one_line(name), one_line(&kind)));
     if let Some(description) = shape.description_of(name) {
         talk.quote(description);
     }
@@ -41,7 +42,7 @@ async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Val
     }
     let default = shape.default_of(name);
     let hidden = names_a_secret(name) && choices.is_empty();
-    let bracket = default.map(|value| format!(" [{}]", one_line(&shown(value)))).unwrap_or_default();
+    let bracket = default.map(|value| format!(" [{}]", shown(value))).unwrap_or_default();
     let prompt = format!("{}{bracket}: ", one_line(name));
     loop {
         let reply = if hidden { talk.ask_hidden(&prompt).await } else { talk.ask(&prompt).await };
@@ -56,13 +57,13 @@ async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Val
         let value = match shape.typed(name, line) {
             Ok(value) => value,
             Err(why) => {
-                talk.say(&format!("/arguments/{name}: {why}"));
+                talk.say(&format!("/arguments/{}: {}", one_line(name), one_line(&why)));
                 continue;
             }
         };
         match shape.check_member(name, &value) {
             flaws if flaws.is_empty() => return Some(value),
-            flaws => talk.say(&flaws.join("; ")),
+            flaws => talk.say(&one_line(&flaws.join("; "))),
         }
     }
 }
@@ -79,7 +80,8 @@ pub(crate) async fn of_prompt(console: &Console, prompt: &Prompt, given: &mut BT
     let mut talk = console.talk().await;
     talk.say(&format!("prompt {} needs {}; Ctrl-D leaves it", one_line(&prompt.name), count(missing.len())));
     for argument in missing {
-        talk.say(&format!("\n{} (text)", one_line(argument.title.as_deref().unwrap_or(&argument.name))));
+        talk.part();
+        talk.say(&format!("{} (text)", one_line(argument.title.as_deref().unwrap_or(&argument.name))));
         if let Some(description) = &argument.description {
             talk.quote(description);
         }

@@ -18,9 +18,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::floor::Floor;
 use super::hidden::Hidden;
 use crate::look::Surface;
-use crate::look::style::Style;
-use crate::look::text::Line;
-use crate::output::clean;
+use crate::look::style::{Paint, Style};
+use crate::look::text::{Line, barred, paint};
 
 /// A terminal with someone in front of it. Cheap to clone; one question is put at a time.
 #[derive(Debug, Clone)]
@@ -34,8 +33,14 @@ const CUT_AT_BYTES: usize = if cfg!(target_os = "linux") { 4095 } else { 1023 };
 /// The longest line that is read, from whatever takes itself for a terminal.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// Lines of a foreign text that are shown; more would push the question out of sight.
-const MAX_QUOTED_LINES: usize = 200;
+/// Rows of a foreign text that are shown; more would push the question out of sight.
+const MAX_QUOTED_ROWS: usize = 200;
+
+/// What stands before each of them.
+const BAR: &str = "  | ";
+
+/// How far rows after the first are indented: where nothing of ours begins.
+const HANG: usize = 4;
 
 /// Whether stdin was read for something else than answers.
 static STDIN_IS_DATA: AtomicBool = AtomicBool::new(false);
@@ -110,20 +115,22 @@ impl Talk {
         }
     }
 
-    /// Says something of ours; what is foreign in it cannot move the cursor.
+    /// Says something of ours. Foreign words in it cannot move the cursor, nor begin a row.
     pub(crate) fn say(&self, text: &str) {
-        write(&format!("{}\n", clean(text)));
+        write(&format!("{}\n", in_rows(text)));
     }
 
-    /// Says what the server says, behind a bar on each line.
+    /// Leaves a line empty.
+    pub(crate) fn part(&self) {
+        write("\n");
+    }
+
+    /// Says what the server says, behind a bar on each row.
     pub(crate) fn quote(&self, text: &str) {
-        let text = clean(text);
-        for line in text.lines().take(MAX_QUOTED_LINES) {
-            write(&format!("  | {line}\n"));
-        }
-        let more = text.lines().count().saturating_sub(MAX_QUOTED_LINES);
-        if more > 0 {
-            write(&format!("  ({more} more lines are not shown)\n"));
+        let (rows, is_all) = barred(&Line::from(BAR), text, Surface::stderr().columns(), MAX_QUOTED_ROWS);
+        write(&paint(&rows, Paint::Plain));
+        if !is_all {
+            self.say("  (the rest of it is not shown)");
         }
     }
 
@@ -133,7 +140,7 @@ impl Talk {
         write(&format!("{}\n", line.with(Style::Plain, after).painted(Surface::stderr().paint())));
     }
 
-    /// Asks for a line.
+    /// Asks for a line. A space stands between the prompt and what is typed.
     pub(crate) async fn ask(&mut self, prompt: &str) -> Reply {
         self.put(prompt, None).await
     }
@@ -177,7 +184,7 @@ impl Talk {
     }
 
     async fn put(&mut self, prompt: &str, hidden: Option<Hidden>) -> Reply {
-        let prompt = clean(prompt);
+        let prompt = in_rows(prompt) + " ";
         loop {
             write(&prompt);
             self.cursor = Cursor::BehindPrompt;
@@ -205,6 +212,13 @@ impl Talk {
             }
         }
     }
+}
+
+/// A text of ours in rows that fit, with no space at its end.
+fn in_rows(text: &str) -> String {
+    let (line, columns) = (Line::from(text), Surface::stderr().columns());
+    let rows = columns.map_or_else(|| vec![line.clone()], |columns| line.clone().wrapped(columns, HANG));
+    paint(&rows, Paint::Plain).trim_end_matches('\n').to_owned()
 }
 
 /// Waits until we go on after a stop.

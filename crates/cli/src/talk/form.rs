@@ -50,7 +50,7 @@ pub(crate) async fn fill(talk: &mut Talk, who: &str, form: &Form, given: Given) 
         return ElicitResult::declined();
     }
     for (name, why) in &given.wrong {
-        talk.say(&format!("--answer {name}: {why}"));
+        talk.say(&format!("--answer {}: {}", one_line(name), one_line(why)));
     }
     let fields = &form.requested_schema.properties.0;
     if !fields.is_empty() {
@@ -100,8 +100,8 @@ pub(crate) fn is_required(form: &Form, name: &str) -> bool {
 /// Forms must not ask for secrets. One that seems to is answered only by someone who was told.
 async fn consent_to_secrets(talk: &mut Talk, form: &Form) -> bool {
     let fields = form.requested_schema.properties.0.iter();
-    let secrets: Vec<&str> =
-        fields.filter(|(name, field)| is_secret(name, field)).map(|(name, _)| name.as_str()).collect();
+    let secrets: Vec<String> =
+        fields.filter(|(name, field)| is_secret(name, field)).map(|(name, _)| one_line(name)).collect();
     if secrets.is_empty() {
         return true;
     }
@@ -122,7 +122,8 @@ async fn ask(
 ) -> Answered {
     let optional = if need == Need::Optional { ", optional" } else { "" };
     let title = one_line(field.title.as_deref().unwrap_or(name));
-    talk.say(&format!("\n{title} ({}{optional})", kind(field)));
+    talk.part();
+    talk.say(&format!("{title} ({}{optional})", kind(field)));
     if let Some(description) = &field.description {
         talk.quote(description);
     }
@@ -134,7 +135,7 @@ async fn ask(
     let hidden = is_secret(name, field);
     let bracket = match &before {
         Some(_) if hidden => " [hidden]".to_owned(),
-        Some(value) => format!(" [{}]", one_line(&shown(value))),
+        Some(value) => format!(" [{}]", shown(value)),
         None if field.r#type == FieldType::Boolean => " [y/n]".to_owned(),
         None => String::new(),
     };
@@ -154,7 +155,7 @@ async fn ask(
         };
         match value(field, meant, Entry::Typed) {
             Ok(value) => return Answered::Value(value),
-            Err(why) => talk.say(&format!("{} {why}", one_line(name))),
+            Err(why) => talk.say(&format!("{} {}", one_line(name), one_line(&why))),
         }
     }
 }
@@ -166,11 +167,13 @@ async fn review(talk: &mut Talk, who: &str, form: &Form, content: &Content) -> O
         let prompt = "Accept? [y]es, [n]o, [c]ancel: ";
         return talk.choose(prompt, &[("yes", "yes"), ("no", "no"), ("cancel", "cancel")]).await;
     }
-    talk.say(&format!("\nThis goes to {who}:"));
+    talk.part();
+    talk.say(&format!("This goes to {who}:"));
     for (name, field) in fields {
         let value = match content.get(name) {
             Some(_) if is_secret(name, field) => "(hidden)".to_owned(),
-            Some(value) => one_line(&shown(value)),
+            // With all its blanks: that is what goes out.
+            Some(value) => shown(value),
             None => "(left empty)".to_owned(),
         };
         talk.say(&format!("  {}: {value}", one_line(name)));
@@ -179,7 +182,7 @@ async fn review(talk: &mut Talk, who: &str, form: &Form, content: &Content) -> O
     talk.choose(prompt, &[("yes", ""), ("no", "no"), ("edit", "edit"), ("cancel", "cancel")]).await
 }
 
-/// A foreign word that cannot pass for another line.
+/// A foreign word that cannot pass for another line, nor push what follows it into one by blanks.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r', '\t'], " ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::console::{Reply, Talk};
+use super::form::one_line;
 use crate::output::tell;
 use crate::results::quoted;
 
@@ -33,7 +34,7 @@ pub(crate) async fn by_person(
         talk.quote(&quoted(message.content.blocks()));
     }
     if let Some(tools) = params.tools.as_deref().filter(|tools| !tools.is_empty()) {
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names: Vec<String> = tools.iter().map(|tool| one_line(&tool.name)).collect();
         talk.say(&format!("  it may use tools: {}; you can only answer with text", names.join(", ")));
     }
     let consent = talk.choose("Answer in its place? [y]es, [n]o: ", &[("yes", "yes"), ("no", "no")]).await;

@@ -1,11 +1,11 @@
 //! T30: whatever a server says, wherever it says it, a terminal obeys only us.
 
-use super::common::has_python;
 use super::common::pty::Pty;
+use super::common::{Scratch, has_python};
 use super::server;
 
 /// All commands, so that every text of the server is shown somewhere.
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 26] = [
     &["list"],
     &["list", "-v"],
     &["info"],
@@ -22,6 +22,16 @@ const COMMANDS: [&[&str]; 16] = [
     &["call", "die"],
     &["read", "look://page"],
     &["prompt", "greet"],
+    &["call", "page", "--trace"],
+    &["call", "form", "--no-input"],
+    &["call", "form", "--no-input", "--answer", "name=c", "-v"],
+    &["call", "visit", "--no-input"],
+    &["call", "visit", "--accept-urls"],
+    &["call", "sample", "--sampling-command", "cat"],
+    &["listen", "look://page"],
+    &["raw", "tools/list"],
+    &["complete", "greet", "tone=A"],
+    &["call", "pge"],
 ];
 
 /// Nothing but our own colours and the clearing of our own line is in what the terminal was sent.
@@ -65,6 +75,54 @@ fn nothing_foreign_is_obeyed() {
         let shown = Pty::new(80).run(&words);
         only_ours(&shown.bytes, &words);
         assert!(!shown.bytes.is_empty(), "{words:?}");
+    }
+}
+
+/// T30: the same where a person is asked, up to the last question.
+#[test]
+fn questions_are_as_clean() {
+    if !has_python() {
+        return;
+    }
+    let rows: [(&str, &[(&str, &str)]); 3] = [
+        ("form", &[("x: ", "3\r"), ("is not one of", "1\r"), ("Send it?", "y\r")]),
+        ("visit", &[("Do you agree", "y\r")]),
+        ("sample", &[("Answer in its place?", "y\r"), ("> ", "No.\r"), ("> ", "\r"), ("Send it?", "y\r")]),
+    ];
+    for (tool, talk) in rows {
+        let words = [&["call", tool, "--quiet"][..], &server("hostile")].concat();
+        let mut seat = Pty::new(80).start(&words);
+        for (seen, typed) in talk {
+            seat.sees(seen).types(typed);
+        }
+        let shown = seat.end().exits(0);
+        only_ours(&shown.bytes, &words);
+    }
+}
+
+/// T30: the same for commands that speak with all configured servers, or tell what those said before.
+#[test]
+fn configured_servers_are_as_clean() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("hostile");
+    let config = scratch.file("cardan.toml");
+    let command =
+        server("hostile")[1..].iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ");
+    std::fs::write(&config, format!("[servers.looks]\ncommand = [{command}]\n")).unwrap();
+    let commands: [&[&str]; 4] =
+        [&["servers"], &["list", "looks"], &["search", "a"], &["search", "page", "--json"]];
+    for words in commands {
+        let words = [words, &["--config", &config]].concat();
+        let shown = Pty::new(60).env("XDG_CACHE_HOME", &scratch.file("cache")).run(&words);
+        only_ours(&shown.bytes, &words);
+        assert_eq!(shown.code, Some(0), "{words:?}: {}", shown.written());
+        // Tables and findings fit, so that no word of a server begins a row.
+        if words[0] != "search" || !words.contains(&"--json") {
+            let long = shown.left().lines().find(|line| line.chars().count() > 60).map(str::to_owned);
+            assert_eq!(long, None, "{words:?}");
+        }
     }
 }
 

@@ -64,6 +64,10 @@ TOOLS = [
     tool("bytes", "Bytes that are no UTF-8.", {}),
     tool("die", "Ends the process.", {}),
 ]
+if manner == "hostile":
+    TOOLS += [tool(name, "Asks back.", {}) for name in ("form", "visit", "sample")]
+# Calls that wait for an answer to what was asked back.
+WAITING = {}
 PAGE = """# A page
 
 Some **strong** and *slanted* text with `code`, and a [link](https://example.com/a) in a line that is long enough to be \
@@ -134,15 +138,33 @@ def call(number, name, token):
     elif name == "die":
         print(vast("about to end"), file=sys.stderr, flush=True)
         sys.exit(7)
+    elif name == "form":
+        field = {"type": "string", "title": t("name"), "description": t("Yours."), "enum": [t("a"), t("b")]}
+        schema = {"type": "object", "properties": {t("name"): field}, "required": [t("name")]}
+        ask(number, "elicitation/create", {"message": t("Who are you?"), "requestedSchema": schema})
+    elif name == "visit":
+        place = {"mode": "url", "url": "https://example.com/x", "elicitationId": t("v")}
+        ask(number, "elicitation/create", {"message": t("Log in."), **place})
+    elif name == "sample":
+        message = {"role": "user", "content": {"type": "text", "text": t("Why?")}}
+        ask(number, "sampling/createMessage", {"messages": [message], "systemPrompt": t("You are."), "maxTokens": 9})
     else:
         reply(number, text("read"))
 
 
+def ask(number, method, params):
+    WAITING[f"ask-{number}"] = number
+    send({"id": f"ask-{number}", "method": method, "params": params})
+
+
 def answer(number, method, params):
     if method == "initialize":
+        abilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
+        if manner == "hostile":
+            abilities |= {"resources": {"subscribe": True}, "completions": {}}
         result = {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
+            "capabilities": abilities,
             "serverInfo": {"name": t("looks"), "version": t("1.0")},
             "instructions": t("Call any tool.\nThis is the second line of what to do, and it is longer than a narrow terminal."),
         }
@@ -164,6 +186,14 @@ def answer(number, method, params):
     elif method == "prompts/get":
         message = {"role": "user", "content": {"type": "text", "text": t("Say hello.")}}
         reply(number, {"description": t("x"), "messages": [message]})
+    elif method == "completion/complete":
+        reply(number, {"completion": {"values": [t("Ada"), t("Bob")], "total": 9}})
+    elif method == "resources/subscribe":
+        reply(number, {})
+        note("notifications/message", level="error", logger=t("disk"), data=t("full"))
+        note("notifications/resources/updated", uri=params["uri"])
+        print(t("about to end"), file=sys.stderr, flush=True)
+        sys.exit(7)
     else:
         reply(number, {})
 
@@ -172,3 +202,5 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" in message and "method" in message:
         answer(message["id"], message["method"], message.get("params") or {})
+    elif message.get("id") in WAITING:
+        reply(WAITING.pop(message["id"]), text(json.dumps(message.get("result") or message.get("error"))))

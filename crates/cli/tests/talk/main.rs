@@ -6,6 +6,7 @@
 mod common;
 
 mod arguments;
+mod forgery;
 mod forms;
 mod peers;
 mod sampling;

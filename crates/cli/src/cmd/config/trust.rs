@@ -7,7 +7,9 @@ use cardan_config::{Config, Launch, Remote, Search, Server, Text};
 use super::args::TrustArgs;
 use super::{failure, short};
 use crate::failure::Failure;
-use crate::output::{self, clean, tell};
+use crate::look::Surface;
+use crate::look::text::Line;
+use crate::output::{self, tell};
 
 pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
     let config = Config::load(search);
@@ -32,7 +34,7 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
             .next("take the right to write it away from others first, or name it with `--config FILE`"));
     }
     let shown: Vec<String> = servers.iter().map(|server| what(server, search)).collect();
-    output::print(&clean(&shown.join("\n")))?;
+    output::show(&in_rows(&shown.join("\n")))?;
     if args.names.is_empty() && !args.all {
         tell("nothing was trusted; name those that you trust, or say --all");
         return Ok(());
@@ -40,6 +42,16 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
     let asked = servers.iter().copied().filter(waiting);
     let remembered = Trusted::add(asked, &config, search);
     remembered.map_err(|error| Failure::usage(format!("it cannot be remembered: {error}")))
+}
+
+/// Whoever wrote the file chose the words: those that take several rows begin none of them.
+fn in_rows(text: &str) -> Vec<Line> {
+    let columns = Surface::stdout().columns();
+    let lines = text.lines().map(Line::from);
+    match columns {
+        Some(columns) => lines.flat_map(|line| line.wrapped(columns, 6)).collect(),
+        None => lines.collect(),
+    }
 }
 
 /// What a server would do: all that its file says of it, as it is written, because whoever is to trust it has to see it.
