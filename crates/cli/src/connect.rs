@@ -13,7 +13,7 @@ use cardan_proto::method::Method;
 use cardan_proto::model::{Raw, Tool};
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Attribution;
-use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Progress, Vetting, Wanted};
+use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Progress, Refusal, Vetting, Wanted};
 use cardan_transport::socket;
 use cardan_transport::spawn::{EnvPolicy, Spawn};
 use cardan_ws::{Dial, dial};
@@ -37,6 +37,7 @@ use crate::watch::{Loudness, Watch};
 /// A session, and everything that is told about it.
 pub(crate) struct Connection {
     client: Client,
+    target: Target,
     /// What is known of the daemon, if the session goes through it.
     warm: Option<Warm>,
     /// Where what the server offers is kept, if it is a configured one.
@@ -124,12 +125,18 @@ impl Connection {
         }
         let rehearsal = trace.filter(|_| options.dry_run);
         let bounds = Bounds::of(&call_limits);
-        Ok(Self { client, warm, shelf, watch, person, interrupts, rehearsal, opened_in, bounds })
+        let target = target.clone();
+        Ok(Self { client, target, warm, shelf, watch, person, interrupts, rehearsal, opened_in, bounds })
     }
 
     /// The client, for what needs no progress.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// How another command is written for this server.
+    pub(crate) fn command(&self, verb: &str, more: &str) -> String {
+        self.target.command(verb, more)
     }
 
     /// The tool that is to be called, where it is known without a question.
@@ -329,7 +336,13 @@ impl Connection {
 
     /// Ends the session. Input that nobody gave is the reason for whatever came of it.
     pub(crate) async fn finish(self, outcome: Result<(), Failure>) -> Result<(), Failure> {
-        let Self { client, warm, watch, person, interrupts, rehearsal, .. } = self;
+        let Self { client, target, warm, watch, person, interrupts, rehearsal, .. } = self;
+        let outcome = outcome.map_err(|failure| match failure.exit() {
+            Exit::NotFound => {
+                failure.or_next(|| format!("see what there is with `{}`", target.command("list", "")))
+            }
+            _ => failure,
+        });
         let outcome = match rehearsal {
             Some(_) => outcome,
             None => outcome.map_err(Failure::behind_answer),
@@ -367,7 +380,12 @@ impl Connection {
 
     fn explained(&self, error: CallError) -> Failure {
         let told = self.warm.as_ref().and_then(|warm| warm.failure(&error));
-        self.watch.explained(told.unwrap_or_else(|| Failure::from(error)))
+        let refused = matches!(error, CallError::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)));
+        let failure = told.unwrap_or_else(|| Failure::from(error));
+        self.watch.explained(match refused {
+            true => failure.next(format!("see what the server can do with `{}`", self.command("info", ""))),
+            false => failure,
+        })
     }
 }
 

@@ -105,7 +105,7 @@ impl Exit {
             Self::Auth => "give a token with --bearer-env, or what the server wants with --header",
             Self::Unreachable => "see whether the server runs, and whether its address is right",
             Self::ToolFailed => "correct the arguments, or see the server's log",
-            Self::NotFound => "see what there is with `cardan list`",
+            Self::NotFound => "see what there is with `cardan list SERVER`",
             Self::NotAllUp => "see how one is configured with `cardan config explain NAME`",
             Self::Unwritten => "make room, or write elsewhere; what was called has been done",
             Self::Fault => "see what the server says, here and in its log",

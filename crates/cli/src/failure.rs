@@ -111,6 +111,20 @@ impl Failure {
         self
     }
 
+    /// The same where nothing better is known.
+    pub(crate) fn or_next(mut self, step: impl FnOnce() -> String) -> Self {
+        self.next = self.next.or_else(|| Some(step()));
+        self
+    }
+
+    /// Without the advice to be lenient: that was tried.
+    pub(crate) fn leniently(mut self) -> Self {
+        if self.next_step().is_some_and(|next| next.contains("lenient")) {
+            self.next = Some("report it to the server's author: this cannot be mended here".to_owned());
+        }
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
@@ -231,6 +245,10 @@ impl Failure {
             Cause::Stalled => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
             Cause::OpenTimeout => Self::new(Exit::Timeout, message)
                 .next("is this an MCP server? allow a slow one more time with --timeout"),
+            Cause::Violated(Rule::Echo) => {
+                Self::new(Exit::Violation, "this is no MCP server: it sends back what it is sent")
+                    .next("give the command of a server after `--`, such as `cardan demo`")
+            }
             Cause::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
             Cause::NoCommonRevision { .. } => {
                 Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
@@ -377,7 +395,8 @@ impl From<CallError> for Failure {
                 Self::of_cause(cause).reported(report).delivered(delivery)
             }
             CallError::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
-                Self::new(Exit::NotFound, message).next("see what the server can do with `cardan info`")
+                Self::new(Exit::NotFound, message)
+                    .next("see what the server can do with `cardan info SERVER`")
             }
             CallError::Refused(_) => Self::new(Exit::Unreachable, message).next(next),
             CallError::Violated(violation) if violation.rule == Rule::Oversize => {

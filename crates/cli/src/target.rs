@@ -104,6 +104,32 @@ impl Target {
         }
     }
 
+    /// How another command is written for the same server, for advice that can be followed. Nothing that may be a secret.
+    pub(crate) fn command(&self, verb: &str, more: &str) -> String {
+        let words = |server: &str| match more {
+            "" => format!("cardan {verb} {server}"),
+            more => format!("cardan {verb} {server} {more}"),
+        };
+        match self {
+            Self::Command { program, args, .. } => {
+                let (program, dots) = (program.to_string_lossy(), if args.is_empty() { "" } else { " ..." });
+                let verb = if more.is_empty() { verb.to_owned() } else { format!("{verb} {more}") };
+                format!("cardan {verb} -- {program}{dots}")
+            }
+            Self::Unix(path) => words(&format!("unix://{}", path.display())),
+            Self::Tcp(address) => words(&format!("tcp://{address}")),
+            Self::Http { url, .. } | Self::Ws { url, .. } => {
+                let (shown, query) = url.split_once('?').map_or((url.as_str(), ""), |(url, _)| (url, "?..."));
+                // Who gives a name and a password in an address does not want to read them.
+                let (scheme, rest) = shown.split_once("://").unwrap_or(("https", shown));
+                let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                let host = authority.rsplit('@').next().unwrap_or(authority);
+                words(&format!("{scheme}://{host}{path}{query}"))
+            }
+            Self::Named { name, .. } => words(name),
+        }
+    }
+
     fn parse(text: &str) -> Result<Self, Failure> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self::Named { name: text.to_owned(), config: None });

@@ -60,6 +60,10 @@ impl Watch {
             Loudness::Normal => failure,
             Loudness::Verbose => failure.wordless(),
         };
+        let failure = match self.strictness {
+            Strictness::Lenient => failure.leniently(),
+            _ => failure,
+        };
         failure.hiding(&self.secrets)
     }
 

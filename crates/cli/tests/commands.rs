@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, has_python, signal, start};
+use common::{CARDAN, Scratch, cardan, cardan_reading, demo, finish, has_python, odd_server, signal, start};
 use serde_json::json;
 
 /// S2-3: the same command in both eras, and the era by choice.
@@ -254,4 +254,56 @@ fn words_replace_what_args_say() {
 fn a_rehearsal_in_lines_shows_a_frame() {
     let line = demo(&["call", "echo", "message=hi", "--jsonl", "--dry-run"]).exits(0).json();
     assert_eq!((&line["type"], &line["frame"]["method"]), (&json!("frame"), &json!("tools/call")));
+}
+
+/// CLI-49: what is advised after a failure can be typed as it stands, and fits what failed.
+#[test]
+fn cli_49_advice_can_be_followed() {
+    let scratch = Scratch::new("advice");
+    let config = scratch.file("cardan.toml");
+    std::fs::write(&config, format!("[servers.demo]\ncommand = [\"{CARDAN}\", \"demo\"]\n")).unwrap();
+    let named = |words: &[&str]| cardan(&[words, &["--config", &config]].concat());
+    named(&["read", "demo", "demo://clok"]).exits(5).tells(&["`cardan list demo resources`"]);
+    named(&["list", "demo", "resources"]).exits(0);
+    demo(&["read", "demo://clok"]).exits(5).tells(&["`cardan list resources -- ", " ...`"]);
+    let told = named(&["raw", "demo", "tools/lst"]).exits(10);
+    let told = told.tells(&["did you mean `tools/list`?", "`cardan info demo`"]);
+    assert!(!told.stderr.contains("arguments"), "{told:?}");
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let words = ["call", "add", "a=2", "b=3", "--", CARDAN, "demo"];
+    let ran = std::process::Command::new(CARDAN).args(words).stdout(full).output().unwrap();
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains("not written") && told.contains("delivery: the server had it"), "{told}");
+    if !has_python() {
+        return;
+    }
+    let log = scratch.file("log");
+    let odd =
+        |manner: &str, more: &[&str]| cardan(&[&["call", "odd"], more, &odd_server(manner, &log)].concat());
+    odd("both", &[]).exits(11).tells(&["try --lenient"]);
+    let told = odd("both", &["--lenient"]).exits(11).stderr;
+    assert!(told.contains("report it") && !told.contains("--lenient"), "{told}");
+    let told = odd("wordless", &[]).exits(5).stderr;
+    assert!(told.contains("failed without a word") && !told.contains("stdout"), "{told}");
+}
+
+/// CLI-46: where a server proposes nothing because there is no such prompt, template or argument, that is said.
+#[test]
+fn what_cannot_be_completed_is_not_found() {
+    demo(&["complete", "gret", "name=A"]).exits(5).tells(&["no prompt `gret`", "did you mean `greet`?"]);
+    demo(&["complete", "greet", "nme=A"]).exits(5).tells(&["no argument `nme`", "did you mean `name`?"]);
+    demo(&["complete", "demo://fle/{name}", "name="])
+        .exits(5)
+        .tells(&["no template", "did you mean `demo://file/{name}`?"]);
+    demo(&["complete", "greet", "name=zzzz"]).exits(0).prints("");
+}
+
+/// CLI-49: a program that only sends back what it is sent is told as that, at once.
+#[test]
+fn an_echo_is_no_server() {
+    for era in ["auto", "legacy", "modern"] {
+        cardan(&["list", "--era", era, "--", "cat"])
+            .exits(11)
+            .tells(&["sends back what it is sent", "cardan demo"]);
+    }
 }

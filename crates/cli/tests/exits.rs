@@ -163,7 +163,7 @@ fn tool_error_and_not_found_are_5() {
     }
     demo(&["read", "demo://clokc"])
         .exits(5)
-        .tells(&["did you mean `demo://clock`?", "cardan list resources"]);
+        .tells(&["did you mean `demo://clock`?", "cardan list resources -- "]);
     demo(&["call", "add", "--no-check", "a=x", "b=1"]).exits(5).tells(&["tool error"]);
 }
 

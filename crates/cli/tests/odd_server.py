@@ -52,6 +52,8 @@ def call(number):
         sys.exit(7)
     elif manner == "both":
         send({"id": number, "result": {"content": []}, "error": {"code": 1, "message": "both"}})
+    elif manner == "wordless":
+        send({"id": number, "result": {"content": [], "isError": True}})
     elif manner == "shape":
         send({"id": number, "result": {"content": "not a list"}})
     elif manner == "fault":

@@ -62,6 +62,8 @@ fn t24_a_projects_file_runs_nothing_before_it_is_trusted() {
         refused.stderr.contains("not trusted yet") && refused.stderr.contains("cardan config trust tool")
     );
     assert!(refused.stderr.contains("cardan.toml:2:"), "{}", refused.stderr);
+    let told = "next: look at it, then say `cardan config trust tool`";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
     let servers = world.run(&["servers", "--wait", "20"]).exits(4);
     assert!(servers.stdout.contains("not trusted yet"), "{servers:?}");
     assert!(world.run(&["config", "list"]).exits(0).stdout.contains("untrusted"));

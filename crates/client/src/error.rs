@@ -120,7 +120,8 @@ impl CallError {
 /// Only some codes say that the call was wrong; with others the server has the reason.
 fn next_of_fault(fault: &Fault) -> &'static str {
     match fault.code {
-        code::METHOD_NOT_FOUND | code::INVALID_PARAMS | code::RESOURCE_NOT_FOUND => {
+        code::METHOD_NOT_FOUND => "check the method's name, and what the server says that it can do",
+        code::INVALID_PARAMS | code::RESOURCE_NOT_FOUND => {
             "check the name and the arguments against the server's lists"
         }
         _ => "see what the server says on stderr or in its log",

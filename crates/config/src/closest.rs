@@ -7,7 +7,11 @@ use cardan_proto::limits::config::NAME_CHARS;
 pub fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let far = (typed.chars().count() / 3).max(1);
     let near = names.into_iter().map(|name| (distance(typed, name), name));
-    near.filter(|(steps, _)| *steps <= far).min_by_key(|(steps, _)| *steps).map(|(_, name)| name)
+    // Names without a letter in common are no likeness, however short they are.
+    let alike = |steps: usize, name: &str| steps < typed.chars().count().max(name.chars().count());
+    near.filter(|(steps, name)| *steps <= far && (*steps == 0 || alike(*steps, name)))
+        .min_by_key(|(steps, _)| *steps)
+        .map(|(_, name)| name)
 }
 
 /// How many letters are to be added, removed, replaced or swapped with their neighbour.
@@ -47,6 +51,9 @@ mod tests {
         assert_eq!(closest("messaeg", names), Some("message"));
         assert_eq!(closest("Message", names), Some("message"));
         assert_eq!(closest("colour", names), None);
+        assert_eq!(closest("c", names), None);
+        assert_eq!(closest("A", names), Some("a"));
+        assert_eq!(closest("aa", names), Some("a"));
         assert_eq!(closest("", []), None);
     }
 }

@@ -157,6 +157,8 @@ rules! {
     ListenUnacknowledged Correlation "listen-unacknowledged" "the acknowledgement comes first (subscriptions)";
     /// A call before the session is open.
     BeforeOpening Lifecycle "before-opening" "`initialize` comes first (lifecycle)";
+    /// Our own call, sent back to us.
+    Echo Lifecycle "echo" "a server answers what it is sent, and does not send it back";
     /// A second `initialize`.
     OpenedTwice Lifecycle "opened-twice" "`initialize` is sent once (lifecycle)";
     /// A revision that was not offered.

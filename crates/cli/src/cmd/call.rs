@@ -55,7 +55,11 @@ async fn call(
     let result: CallToolResult = decode(&raw)?;
     results.called(&result)?;
     if let Some(class) = Class::of_result(&result) {
-        let failure = Failure::of_tool(class, format!("tool {name} failed; it says why on stdout"));
+        let why = match result.content.is_empty() && result.structured_content.is_none() {
+            true => " without a word",
+            false => "; it says why on stdout",
+        };
+        let failure = Failure::of_tool(class, format!("tool {name} failed{why}"));
         return Err(failure.next("correct the arguments, or see the server's log"));
     }
     Ok(())

@@ -86,7 +86,7 @@ async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result
     let stands = common(&stands, &offered);
     tell(&standing(&wanted, &stands));
     if stands == Interest::default() {
-        return Err(nothing());
+        return Err(nothing(connection));
     }
     while let Some(change) = next(connection, &mut listen).await? {
         if output::write(&line(&change, form))? == Reader::Gone {
@@ -107,16 +107,16 @@ async fn logs(connection: &Connection, wanted: &Interest) -> Result<(), Failure>
     let client = connection.client();
     let logs = client.server().capabilities.logging.is_some();
     if !logs || client.settled().revision.era() == Era::Modern {
-        return Err(nothing());
+        return Err(nothing(connection));
     }
     tell(&format!("{}; its log notes are shown", standing(wanted, &Interest::default())));
     let cause = connection.unless_interrupted(async { Ok(client.until_ended().await) }).await?;
     Err(Failure::of_cause(cause))
 }
 
-fn nothing() -> Failure {
+fn nothing(connection: &Connection) -> Failure {
     Failure::new(Exit::NotFound, "the server tells changes of nothing that was asked for")
-        .next("see what it can with `cardan info`")
+        .next(format!("see what it can with `{}`", connection.command("info", "")))
 }
 
 /// What of it the server declares to tell.

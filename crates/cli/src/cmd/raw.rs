@@ -1,6 +1,8 @@
 //! `cardan raw`: any method with any params, its result as it came.
 
 use bytes::Bytes;
+use cardan_config::closest::closest;
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::Vetting;
 use clap::Args;
@@ -41,7 +43,8 @@ pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
     let RawArgs { words, options, server } = args;
     let options = options.direct();
     let (target, mut words) = Target::split(words, server)?;
-    let method = Method::parse(&first(&mut words, "the method")?);
+    let name = first(&mut words, "the method")?;
+    let method = Method::parse(&name);
     let params = match words.is_empty() {
         true => None,
         false => Some(json_object(&words.remove(0), "PARAMS")?.0),
@@ -53,7 +56,20 @@ pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
             Form::Json => output::print_json(raw.as_str()),
             Form::Text => show_json(raw.as_str()),
         },
+        Err(failure) if failure.fault().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND) => {
+            Err(failure.next(advice(&connection, &name)))
+        }
         Err(failure) => Err(failure),
     };
     connection.finish(outcome).await
+}
+
+/// What to do about a method that the server does not know.
+fn advice(connection: &Connection, method: &str) -> String {
+    let can = format!("see what the server can do with `{}`", connection.command("info", ""));
+    let known = Method::KNOWN.iter().map(Method::name);
+    match closest(method, known).filter(|near| *near != method) {
+        Some(near) => format!("did you mean `{near}`? {can}"),
+        None => can,
+    }
 }

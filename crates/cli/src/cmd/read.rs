@@ -32,10 +32,10 @@ async fn read(connection: &Connection, uri: String, results: &Results) -> Result
     let raw = match connection.call(Method::ResourcesRead, Some(encode(&params)?)).await {
         Ok(raw) => raw,
         Err(failure) if failure.fault().is_some_and(Fault::is_resource_not_found) => {
-            let all = "see what there is with `cardan list resources`";
+            let all = format!("see what there is with `{}`", connection.command("list", "resources"));
             let next = match near(connection, &uri).await {
                 Some(near) => format!("did you mean `{near}`? {all}"),
-                None => all.to_owned(),
+                None => all,
             };
             return Err(failure.classed(Exit::NotFound).next(next));
         }

@@ -44,7 +44,7 @@ impl Failure {
                 page.data(&String::from_utf8_lossy(data), data_of(fault).is_null());
             }
         }
-        if known.stage.is_some() || known.delivery.is_some() {
+        if known.stage.is_some() || known.delivery.is_some() || known.answered {
             let delivery = self.delivery();
             let style = if delivery == Delivery::Unknown { Style::Warning } else { Style::Plain };
             page.row("delivery", style, words(delivery));

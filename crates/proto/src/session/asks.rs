@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::Session;
 use super::event::{Ask, AskKey, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Stage, Ticket};
 use super::progress::Quota;
+use super::state::State;
 use super::tables::{Manner, Pending, Purpose};
 use crate::era::{self, Revision};
 use crate::finding::Rule;
@@ -91,6 +92,11 @@ impl Session {
         let revision = self.revision.unwrap_or(Revision::LATEST_LEGACY);
         if call.method == Method::Ping {
             return self.pong(lane, call.id);
+        }
+        // Only clients open sessions. Whoever answered this would read its own answer next, and take it for the server's.
+        if matches!(call.method, Method::Initialize | Method::Discover) && self.state != State::Ready {
+            self.find(Rule::Echo, Some(call.id), call.method.to_string());
+            return self.end(Cause::Violated(Rule::Echo));
         }
         if !call.method.is_ask() || !revision.has(&call.method) {
             let fault = Fault::method_not_found(call.method.name());

@@ -63,7 +63,12 @@ fn tell_problems(config: &Config) -> Result<(), Failure> {
 }
 
 pub(crate) fn failure(problem: &Problem) -> Failure {
-    Failure::usage(problem.to_string())
+    let what = Problem { next: None, ..problem.clone() };
+    let failure = Failure::usage(what.to_string());
+    match &problem.next {
+        Some(next) => failure.next(next.to_string()),
+        None => failure,
+    }
 }
 
 /// The files that `--from` means: a tool's here, or one that is named.
