@@ -234,6 +234,10 @@ impl Status {
         if early || run.drawn_at.is_some_and(|at| now.duration_since(at) < TICK / 2) {
             return;
         }
+        // It is given up by now, and what is left is to end it.
+        if run.is_over(now.duration_since(run.since)) {
+            return self.clear();
+        }
         run.drawn_at = Some(now);
         // In the last column the cursor would wrap.
         let columns = stderr.columns().unwrap_or_default().saturating_sub(1);
@@ -276,6 +280,11 @@ impl Run {
     fn new(what: &'static str, bounds: Bounds) -> Self {
         let (since, lines) = (Instant::now(), Allowance { left: MAX_BURST, last: None });
         Self { what, since, bounds, heard: since, progress: None, drawn_at: None, lines, untold: false }
+    }
+
+    /// Has it taken all the time that it had?
+    fn is_over(&self, elapsed: Duration) -> bool {
+        self.bounds.end(self.heard.duration_since(self.since)).is_some_and(|end| elapsed > end)
     }
 
     fn shown(&self, elapsed: Duration, columns: usize) -> Line {

@@ -23,6 +23,7 @@ use cardan_runtime::tap::{Tap, Tapped};
 use cardan_runtime::witness::Report;
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::asks::Answerers;
 use crate::cache::Cache;
@@ -164,11 +165,12 @@ impl Connector {
         L: Link + Unpin,
         D: AsyncFnMut() -> Result<L, E>,
     {
-        match self.first(self.dialled(dial()).await?).await? {
+        let begun = Instant::now();
+        match self.first(self.dialled(dial()).await?, begun).await? {
             ControlFlow::Break(client) => Ok(client),
             ControlFlow::Continue(again) => {
                 let link = self.dialled(dial()).await?;
-                self.open(link, again).await.map_err(Into::into)
+                self.since(begun).open(link, again).await.map_err(Into::into)
             }
         }
     }
@@ -179,25 +181,37 @@ impl Connector {
         L: Link + Unpin,
         F: Future<Output = Result<L, E>>,
     {
-        match self.first(self.dialled(dial()).await?).await? {
+        let begun = Instant::now();
+        match self.first(self.dialled(dial()).await?, begun).await? {
             ControlFlow::Break(client) => Ok(client),
             ControlFlow::Continue(again) => {
                 let link = self.dialled(dial()).await?;
-                self.open(link, again).await.map_err(Into::into)
+                self.since(begun).open(link, again).await.map_err(Into::into)
             }
         }
     }
 
     /// Opens a session over the first link, or tells how to open one over a second.
-    async fn first<L: Link + Unpin>(&self, link: L) -> Result<ControlFlow<Client, EraChoice>, Failure> {
+    async fn first<L: Link + Unpin>(
+        &self,
+        link: L,
+        begun: Instant,
+    ) -> Result<ControlFlow<Client, EraChoice>, Failure> {
         let choice = self.remembered();
         match self.open(link, choice).await {
             Ok(client) => Ok(ControlFlow::Break(client)),
             Err(failure) => match self.second(choice, &failure) {
-                Some(again) => Ok(ControlFlow::Continue(again)),
-                None => Err(failure),
+                Some(again) if begun.elapsed() < self.limits.open_timeout => Ok(ControlFlow::Continue(again)),
+                _ => Err(failure),
             },
         }
+    }
+
+    /// With what is left of the time for opening: a second link has no more of it than the first.
+    fn since(&self, begun: Instant) -> Self {
+        let mut left = self.clone();
+        left.limits.open_timeout = self.limits.open_timeout.saturating_sub(begun.elapsed());
+        left
     }
 
     /// Makes a link, unless nobody wants it any more.

@@ -124,10 +124,10 @@ pub struct Limits {
     /// Excerpts of foreign text in findings and errors.
     pub excerpt_bytes: usize,
 
-    /// Waiting for the answer to the era probe, then the peer counts as legacy. Where silence says nothing of
-    /// the era, as over HTTP, the probe has `open_timeout`, and then connecting fails.
+    /// Waiting for the answer to the era probe, then the peer counts as legacy; never more than half of `open_timeout`. Where
+    /// silence says nothing of the era, as over HTTP, the probe has `open_timeout`, and then connecting fails.
     pub probe_timeout: Duration,
-    /// Waiting for the answer to `initialize`, then connecting fails.
+    /// Opening a session in all, from the probe to the answer to `initialize`; then connecting fails.
     pub open_timeout: Duration,
     /// A call without reply and without progress. Then it is cancelled on the wire.
     pub call_idle_timeout: Duration,

@@ -134,6 +134,32 @@ fn a_silent_server_gets_the_handshake() {
     assert_eq!(client.session.revision(), Some(Revision::V2024_11_05));
 }
 
+/// VER-12, VER-29: the probe's time is part of the time for opening, of which half is left for the handshake.
+#[test]
+fn the_probe_has_a_share_of_the_time_for_opening() {
+    for (open, probe) in [(30, 5), (4, 2)] {
+        let (mut client, _) = opened(|c| c.limits.open_timeout = std::time::Duration::from_secs(open));
+        client.secs(probe);
+        assert_eq!(next_method(&mut client).as_deref(), Some("initialize"));
+        client.secs(open - probe - 1);
+        assert_eq!(client.closed, None);
+        client.secs(1);
+        assert_eq!(client.closed, Some(Cause::OpenTimeout));
+    }
+}
+
+/// VER-12: a program that sends back what it is sent is no server, whether it is probed or shaken hands with.
+#[test]
+fn an_echo_is_known_as_one() {
+    for era in [EraChoice::Auto, EraChoice::Legacy] {
+        let (mut client, first) = opened(|c| c.era = era);
+        client.feed(first);
+        assert_eq!(client.closed, Some(Cause::Violated(Rule::Echo)));
+        assert_eq!(client.sent(), [] as [Value; 0], "an answer would come back too");
+        assert_eq!(client.found(), [Rule::Echo]);
+    }
+}
+
 /// A banner on stdout is no answer: the probe waits on, and the noise is recorded.
 #[test]
 fn a_chatty_server_is_waited_for() {

@@ -1,6 +1,7 @@
 //! Progress: one line at a terminal that leaves nothing behind, a few lines elsewhere.
 
 use std::fs::File;
+use std::time::{Duration, Instant};
 
 use super::common::pty::{CTRL_C, Pty};
 use super::common::{CARDAN, Scratch, demo, has_python};
@@ -22,6 +23,19 @@ fn a_bar_is_drawn_and_gone() {
         let fits = |draw: &String| draw.trim_end().chars().count() < usize::from(columns);
         assert!(draws.len() > 2 && draws.iter().all(fits), "{draws:#?}");
     }
+}
+
+/// CLI-12: opening has one deadline, of which asking for the era is a part; while what hangs is ended nothing is counted on.
+#[test]
+fn cli_12_opening_ends_when_it_says() {
+    let begun = Instant::now();
+    let shown = Pty::new(80).run(&["list", "--timeout", "3", "--", "sleep", "100"]).exits(12);
+    let took = begun.elapsed();
+    // Two seconds are for the process to end by itself.
+    assert!(took < Duration::from_millis(7500), "{took:?}");
+    let drawn = shown.written();
+    assert!(drawn.contains("2 s of 3 s"), "{drawn}");
+    assert!((4..9).all(|late| !drawn.contains(&format!("{late} s of 3 s"))), "{drawn}");
 }
 
 /// What is seen of something drawn in colours.

@@ -22,6 +22,8 @@ use crate::moment::Moment;
 pub(super) struct Opening {
     /// When the current step is given up.
     pub(super) deadline: Option<Moment>,
+    /// When all of it is: the probe has a share of the handshake's time.
+    end: Option<Moment>,
     /// The result that opened the session.
     pub(super) greeting: Option<Bytes>,
     /// The wire id of the probe, for an answer that comes late.
@@ -96,12 +98,14 @@ impl Session {
         );
         self.opening.probe = Some(id);
         let limits = &self.config.limits;
+        let end = *self.opening.end.get_or_insert(self.now + limits.open_timeout);
         let patience = match (self.carrier.silence(), self.prober().judge(Evidence::Silence)) {
             // There is nothing to fall back to, so the probe has as long as the handshake would have.
             (Silence::IsFailure, _) | (Silence::IsLegacy, Next::Fail(_)) => limits.open_timeout,
-            (Silence::IsLegacy, _) => limits.probe_timeout,
+            // Half is left for the handshake, however little there is.
+            (Silence::IsLegacy, _) => limits.probe_timeout.min(limits.open_timeout / 2),
         };
-        self.opening.deadline = Some(self.now + patience);
+        self.opening.deadline = Some((self.now + patience).min(end));
     }
 
     /// The legacy handshake; `cause`: why it is done again.
@@ -121,7 +125,9 @@ impl Session {
             LaneId::MAIN,
             0,
         );
-        self.opening.deadline = Some(self.now + self.config.limits.open_timeout);
+        // A handshake that is made again, long after the first, has all of the time.
+        let end = self.opening.end.take().filter(|end| *end > self.now);
+        self.opening.deadline = Some(end.unwrap_or(self.now + self.config.limits.open_timeout));
     }
 
     pub(super) fn probe_replied(&mut self, outcome: &Result<Bytes, Fault>) {
@@ -216,6 +222,7 @@ impl Session {
         let greeting = self.opening.greeting.clone();
         // Told first: the link names the revision in the head of whatever follows.
         self.event(Event::Opened { revision, greeting });
+        self.opening.end = None;
         if self.state == State::Initializing && revision.era() == Era::Legacy {
             self.send_note(LaneId::MAIN, Method::Initialized, None);
         }
