@@ -91,10 +91,13 @@ impl Person {
     /// What the client answers. Forms and addresses are always taken, so that what is asked can be told.
     pub(crate) fn answerers(&self, options: &Options) -> Result<Answerers, Failure> {
         let person = self.clone();
-        let mut answerers = Answerers::default().elicit(Urls::Offered, move |params| {
-            let person = person.clone();
-            async move { Ok(person.answer(&params).await) }
-        });
+        let told = self.clone();
+        let mut answerers = Answerers::default()
+            .elicit(Urls::Offered, move |params| {
+                let person = person.clone();
+                async move { Ok(person.answer(&params).await) }
+            })
+            .on_refused(move |method, fault| told.malformed(method, fault));
         if self.sampling.is_some() || self.console.is_some() {
             let person = self.clone();
             answerers = answerers.sample(move |params| {
@@ -135,6 +138,20 @@ impl Person {
         Some(Failure::new(Exit::InputRequired, refused.message).next(refused.next))
     }
 
+    /// What the server asks cannot be read, so nobody is asked. It is told at once: a server may go on without a word.
+    fn malformed(&self, method: &Method, fault: &Fault) {
+        let what = match method {
+            Method::ElicitationCreate => "the server asks you something",
+            Method::SamplingCreateMessage => "the server asks your model something",
+            _ => "the server asks something",
+        };
+        let message =
+            format!("{what} that breaks the protocol, and was refused: {}", one_line(&fault.message));
+        tell(&message);
+        let next = "report it to the server's author".to_owned();
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Unanswered { message, next });
+    }
+
     /// Where the person can be asked.
     pub(crate) fn console(&self) -> Option<&Console> {
         self.console.as_ref()
@@ -153,7 +170,9 @@ impl Person {
         for ask in &asks {
             let answer = self.answer(&ElicitParams::Url(ask.clone())).await;
             if answer != ElicitResult::accepted() {
-                let declined = || Failure::new(Exit::InputRequired, format!("{} was not visited", ask.url));
+                let declined = || {
+                    Failure::new(Exit::InputRequired, not_answered(&ElicitParams::Url(ask.clone())).message)
+                };
                 // The call was answered: that is how we know of the address.
                 return Some(Err(self.failure().unwrap_or_else(declined).delivered(Delivery::Sent)));
             }
@@ -178,10 +197,20 @@ impl Person {
             ElicitParams::Form(form) => self.fill(form).await,
             ElicitParams::Url(ask) => self.visit(ask).await,
         };
-        answered.unwrap_or_else(|unanswered| {
-            self.note(unanswered);
-            ElicitResult::declined()
-        })
+        let declined = [ElicitResult::declined(), ElicitResult::cancelled()];
+        match answered {
+            Ok(answer) => {
+                // Whoever would not answer is told the same as where nobody could.
+                if declined.contains(&answer) {
+                    self.note(not_answered(params));
+                }
+                answer
+            }
+            Err(unanswered) => {
+                self.note(unanswered);
+                ElicitResult::declined()
+            }
+        }
     }
 
     fn note(&self, unanswered: Unanswered) {
@@ -256,6 +285,15 @@ impl Person {
             Fault::new(code::USER_REJECTED, why)
         })
     }
+}
+
+/// What someone at the terminal was asked and would not answer.
+fn not_answered(params: &ElicitParams) -> Unanswered {
+    let message = match params {
+        ElicitParams::Form(form) => format!("the server asks: {}; it was not answered", form.message),
+        ElicitParams::Url(ask) => format!("{} was not visited", ask.url),
+    };
+    Unanswered { message, next: "call again to answer it".to_owned() }
 }
 
 /// What a server asked, by its method, and what would have answered it.

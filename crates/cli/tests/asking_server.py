@@ -6,6 +6,7 @@ The first argument is the file where every line it reads is kept, the second a J
 - withdraw: a pipe; a line in it withdraws the first ask, the next one makes the others
 - visits: addresses that must be visited before the call; a line in the pipe "end" ends them, without one they never do
 - schema: of the tool's arguments
+- fails: the call fails in the end
 """
 
 import json
@@ -75,7 +76,8 @@ def call(number, arguments):
     else:
         answers = [answer for each in asks for answer in ask([each])]
     text = json.dumps(answers if asks else arguments, sort_keys=True)
-    send({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
+    failed = {"isError": True} if script.get("fails") else {}
+    send({"id": number, "result": {"content": [{"type": "text", "text": text}], **failed}})
 
 
 while True:

@@ -5,13 +5,14 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::Flaw;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
 use cardan_proto::model::roots::{ListRootsResult, Root};
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
+use cardan_proto::model::uri;
 use cardan_proto::session::event::Ask;
 use cardan_runtime::service::Handler;
 use serde::Serialize;
@@ -28,7 +29,11 @@ pub struct Answerers {
     sample: Option<Answering<CreateMessageParams, CreateMessageResult>>,
     roots: Option<Arc<RwLock<Vec<Root>>>>,
     relayed: Option<Relayed>,
+    refused: Option<Refused>,
 }
+
+/// Who is told what was refused unread, and why.
+type Refused = Arc<dyn Fn(&Method, &Fault) + Send + Sync>;
 
 /// Someone else's capabilities, and who brings its answers.
 #[derive(Clone)]
@@ -78,6 +83,13 @@ impl Answerers {
         self
     }
 
+    /// Tells of asks that are malformed, and so refused before anyone could answer them.
+    #[must_use]
+    pub fn on_refused(mut self, refused: impl Fn(&Method, &Fault) + Send + Sync + 'static) -> Self {
+        self.refused = Some(Arc::new(refused));
+        self
+    }
+
     /// The capabilities that follow.
     pub(crate) fn capabilities(&self) -> Value {
         if let Some(relayed) = &self.relayed {
@@ -103,13 +115,13 @@ impl Answerers {
         }
         let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
             (Method::ElicitationCreate, Some(elicit), ..) => {
-                answer_with(ask, elicit, ElicitParams::check, check_elicited)
+                answer_with(ask, elicit, readable, ElicitParams::check, check_elicited)
             }
             (Method::SamplingCreateMessage, _, Some(sample), _) => {
                 let admit = |params: &CreateMessageParams| {
                     params.check().into_iter().chain(params.check_turns(limits.tool_turns)).collect()
                 };
-                answer_with(ask, sample, admit, |_, _| None)
+                answer_with(ask, sample, std::convert::identity, admit, |_, _| None)
             }
             (Method::RootsList, .., Some(roots)) => {
                 let roots = roots.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -117,7 +129,12 @@ impl Answerers {
             }
             (other, ..) => Err(Fault::method_not_found(other.name())),
         };
-        answered.unwrap_or_else(|fault| ready(Err(fault)))
+        answered.unwrap_or_else(|fault| {
+            if let Some(refused) = self.refused.as_ref().filter(|_| fault.code == code::INVALID_PARAMS) {
+                refused(&ask.method, &fault);
+            }
+            ready(Err(fault))
+        })
     }
 }
 
@@ -138,10 +155,19 @@ pub enum Urls {
 
 type Answered = Result<Handler<Result<Bytes, Fault>>, Fault>;
 
-/// `admit` finds what is wrong with the ask, `check` what is wrong with the answer.
+/// What is wrong with an address only in how it is written need not keep a person from it.
+fn readable(mut params: ElicitParams) -> ElicitParams {
+    if let ElicitParams::Url(ask) = &mut params {
+        ask.url = uri::encoded(&ask.url).into_owned();
+    }
+    params
+}
+
+/// `mend` writes the ask as it is meant, `admit` finds what is wrong with it, `check` what is wrong with the answer.
 fn answer_with<P, R>(
     ask: &Ask,
     answering: &Answering<P, R>,
+    mend: fn(P) -> P,
     admit: impl Fn(&P) -> Vec<Flaw>,
     check: fn(&P, &R) -> Option<Fault>,
 ) -> Answered
@@ -150,8 +176,9 @@ where
     R: Serialize + Send + 'static,
 {
     let raw = ask.params.as_deref().unwrap_or(b"{}");
-    let params: P =
-        serde_json::from_slice(raw).map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
+    let params: P = serde_json::from_slice(raw)
+        .map(mend)
+        .map_err(|error| Fault::invalid_params(format!("params: {error}")))?;
     if let Some(flaw) = admit(&params).first() {
         return Err(Fault::invalid_params(format!("params{flaw}")));
     }

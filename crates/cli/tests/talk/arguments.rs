@@ -113,6 +113,6 @@ fn a_terminal_without_colours_is_asked_alike() {
     for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
         let mut seat = Pty::new(80).env(name, value).start(&words);
         seat.sees("  https://example.com/x\r\n  host: example.com\r\n").sees("[c]ancel: ").types("n\r");
-        seat.end().exits(0);
+        seat.end().exits(14);
     }
 }

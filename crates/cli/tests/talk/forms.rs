@@ -20,11 +20,12 @@ fn cli_14_a_form_is_answered_on_the_terminal() {
         for (typed, outcome) in [("n\r", "declined"), ("cancel\r", "cancelled")] {
             let mut seat = demo(&ask);
             seat.sees("answer: ").types("Ada\r").sees("Send it?").types(typed).sees(outcome);
-            seat.end().exits(0);
+            seat.sees("input required").sees("Who are you?; it was not answered");
+            seat.end().exits(14);
         }
         let mut seat = demo(&ask);
         seat.sees("answer: ").types("A").types(CTRL_D).types(CTRL_D).sees("declined");
-        seat.end().exits(0);
+        seat.end().exits(14);
     }
 }
 
@@ -80,7 +81,7 @@ fn cli_15_given_answers_are_not_asked_for() {
     assert!(!shown.written().contains("a (text)"), "{}", shown.written());
     let mut seat = scene.call(&["--answer", "a=x", "--answer", "b=two"]);
     seat.sees("--answer b: is not a number").sees("b: ").types(CTRL_D);
-    seat.end().exits(0);
+    seat.end().exits(14);
     let shown = scene.call(&["--answer", "a=x", "--answer", "b=2"]).end().exits(0);
     assert!(!shown.written().contains("asks"), "{}", shown.written());
     assert_eq!(scene.answer(), json!({ "action": "accept", "content": { "a": "x", "b": 2 } }));
@@ -124,7 +125,7 @@ fn eli_8_secrets_are_warned_of_and_never_shown() {
     let Some(scene) = Scene::form("secret", "Log in", &properties, &["apiKey"]) else { return };
     let mut seat = scene.call(&[]);
     seat.sees("WARNING: apiKey looks like a secret").sees("[y/N] ").types("\r");
-    seat.end().exits(0);
+    seat.end().exits(14);
     assert_eq!(scene.answer(), json!({ "action": "decline" }));
 
     let mut seat = scene.call(&[]);
@@ -169,9 +170,9 @@ fn t30_questions_cannot_forge_the_terminal() {
     let script = json!({ "asks": [form(evil, &properties, &[])], "name": evil });
     let Some(scene) = Scene::new("forged", &script) else { return };
     // A slow start draws a line of ours, which is not what is looked at here.
-    let mut seat = scene.call(&["--quiet"]);
+    let mut seat = scene.call(&["--quiet", "--color", "never"]);
     seat.sees("optional)").sees(": ").types(CTRL_D);
-    let shown = seat.end().exits(0);
+    let shown = seat.end().exits(14);
     let written = shown.written();
     assert!(
         !written.contains('␛') && !written.contains('\u{9b}') && !written.contains('\u{202e}'),

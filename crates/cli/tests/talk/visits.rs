@@ -33,7 +33,7 @@ fn cli_14_an_address_is_visited_only_with_consent() {
                 .sees("[c]ancel: ")
                 .types(typed);
             seat.sees(outcome);
-            seat.end().exits(0);
+            seat.end().exits(if outcome == "accepted" { 0 } else { 14 });
         }
     }
     let mut seat = demo(&["call", "visit", "url=http://xn--e1awd7f.com/"]);
@@ -52,13 +52,43 @@ fn eli_20_the_browser_is_opened_only_after_a_yes() {
         let words = [&["call", "visit", &url], more, &["--", CARDAN, "demo"]].concat();
         let mut seat = Pty::new(80).env("BROWSER", &browser).start(&words);
         seat.sees("[c]ancel: ").types(typed);
-        seat.end().exits(0);
+        seat.end().exits(if typed == "y\r" { 0 } else { 14 });
     };
     visit("https://example.com/refused", &["--open"], "n\r");
     visit("https://example.com/plain", &[], "y\r");
     visit("https://example.com/opened?a=1&b=$(id)", &["--open"], "y\r");
     // The first that arrives is the only one that was opened.
     assert_eq!(seen.line(), "https://example.com/opened?a=1&b=$(id)");
+}
+
+/// ELI-5, ELI-20: what is refused before anyone is asked is told, with the reason; a path that is not encoded is no reason, a
+/// host that may look like another is.
+#[test]
+fn eli_5_what_is_refused_unasked_is_told() {
+    let visit = |url: &str| {
+        json!({ "method": "elicitation/create", "params": {
+            "mode": "url", "message": "Log in", "url": url, "elicitationId": "v1" } })
+    };
+    let object = form("Who?", &json!({ "who": { "type": "object" } }), &[]);
+    let rows = [
+        (visit("https://ex\u{e4}mple.com/x"), &["params/url", "not ASCII"]),
+        (visit("javascript:alert(1)"), &["params/url", "refused"]),
+        (object, &["asks you something", "object"]),
+    ];
+    for (at, (ask, told)) in rows.into_iter().enumerate() {
+        let Some(scene) = Scene::new(&format!("malformed-{at}"), &json!({ "asks": [ask] })) else { return };
+        scene.call_unseen(&["--accept-urls"]).exits(0).tells(told).tells(&["breaks the protocol"]);
+        let failing =
+            Scene::new(&format!("malformed-failing-{at}"), &json!({ "asks": [ask], "fails": true }));
+        failing.unwrap().call_unseen(&["--accept-urls"]).exits(14).tells(told);
+    }
+    let script = json!({ "asks": [visit("https://example.com/\u{fc} b?c=\u{e4}")] });
+    let scene = Scene::new("encoded", &script).unwrap();
+    scene.call_unseen(&["--accept-urls"]).exits(0).tells(&["https://example.com/%C3%BC%20b?c=%C3%A4"]);
+    assert_eq!(scene.answer(), json!({ "action": "accept" }));
+    let mut seat = scene.call(&[]);
+    seat.sees("/%C3%BC%20b?c=%C3%A4").sees("[c]ancel: ").types("n\r");
+    seat.end().exits(14);
 }
 
 /// ELI-14, ELI-16, ELI-17: a call that must wait for a visit is made again when the server says that the visit has ended, or
@@ -119,7 +149,7 @@ fn eli_20_an_answer_to_a_withdrawn_question_is_no_consent() {
     seat.sees("\r\n").types("y\r").sees("y\r\n");
     writeln!(pipe, "go on").unwrap();
     seat.sees("[c]ancel: ").types("n\r");
-    seat.end().exits(0);
+    seat.end().exits(14);
     let heard = scene.heard();
     let answer = heard.iter().find(|message| message["id"] == "ask-1").unwrap();
     assert_eq!(answer["result"]["action"], "decline", "{answer}");

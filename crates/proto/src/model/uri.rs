@@ -1,5 +1,7 @@
 //! Addresses: is it a URI after RFC 3986, and which scheme does it have?
 
+use std::borrow::Cow;
+
 use super::flaw::Flaw;
 use crate::http::url::Url;
 
@@ -44,8 +46,39 @@ pub fn check(uri: &str) -> Result<(), Flaw> {
 /// An address that a person can be sent to: of the web, written as RFC 3986 has it, without a user name.
 /// Everything else, `javascript:` and `file:` first of all, is for no browser to open.
 pub fn web(uri: &str) -> Result<Url, Flaw> {
+    if !authority(uri).is_ascii() {
+        return Err(Flaw::here(
+            "has a host that is not ASCII and so may look like another; Punycode names it",
+        ));
+    }
     check(uri)?;
     Url::parse(uri).map_err(|why| Flaw::here(why.to_string()))
+}
+
+/// What stands between the slashes and the path.
+fn authority(uri: &str) -> &str {
+    let behind = uri.split_once("://").map_or("", |(_, behind)| behind);
+    &behind[..behind.find(['/', '?', '#']).unwrap_or(behind.len())]
+}
+
+/// With spaces and what is not ASCII percent-encoded behind the host, as browsers do it. A host stays as it is: there, another
+/// character means another place.
+#[must_use]
+pub fn encoded(uri: &str) -> Cow<'_, str> {
+    let authority = authority(uri);
+    let path = uri.find("://").map_or(0, |at| at + 3) + authority.len();
+    let is_plain = |byte: u8| byte.is_ascii() && byte != b' ';
+    if authority.is_empty() || uri[path..].bytes().all(is_plain) {
+        return Cow::Borrowed(uri);
+    }
+    let mut out = uri[..path].to_owned();
+    for byte in uri[path..].bytes() {
+        match is_plain(byte) {
+            true => out.push(byte.into()),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Brackets stand around an IP address in the authority, and nowhere else.
@@ -81,6 +114,23 @@ pub(crate) fn is_reserved(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// ELI-20: a path may be written as people read it, a host may not.
+    #[test]
+    fn eli_20_a_path_is_encoded_and_a_host_is_not() {
+        for (written, sent) in [
+            ("https://example.com/\u{fc}?q=a b#\u{e4}", "https://example.com/%C3%BC?q=a%20b#%C3%A4"),
+            ("https://example.com", "https://example.com"),
+            ("https://ex\u{e4}mple.com/\u{fc}", "https://ex\u{e4}mple.com/%C3%BC"),
+            ("a b", "a b"),
+            ("https:// /x", "https:// /x"),
+        ] {
+            assert_eq!(encoded(written), sent);
+        }
+        let flaw = web("https://ex\u{e4}mple.com/").unwrap_err();
+        assert!(flaw.to_string().contains("not ASCII"), "{flaw}");
+        assert!(web("https://example.com/\u{fc}").is_err(), "who sends it encodes it");
+    }
 
     /// RES-12, RES-13: any scheme, and only what RFC 3986 allows behind it.
     #[test]
