@@ -29,7 +29,7 @@ use crate::cmd::raw::RawArgs;
 use crate::cmd::search::SearchArgs;
 use crate::cmd::servers::args::ServersArgs;
 use crate::look::Tagging;
-use crate::look::args::{ContentArgs, LookArgs, asked};
+use crate::look::args::{ContentArgs, LookArgs, OUTPUT, asked};
 use crate::output::Form;
 use crate::warm::Wish;
 
@@ -181,7 +181,7 @@ impl Command {
     override_usage = "cardan call [OPTIONS] <TOOL> [KEY=VALUE]... -- <COMMAND>...\n       \
                       cardan call [OPTIONS] <SERVER> <TOOL> [KEY=VALUE]...",
     after_help = "\
-Arguments:
+How arguments are written:
   key=value   typed by the tool's schema: text, numbers, true and false,
               JSON for lists and objects; a list also grows by repeating its key
   key=@file   the contents of a file (@@ is a plain @)
@@ -206,10 +206,10 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
     /// All arguments as one JSON object; @file reads a file, - reads stdin. Words replace what it says of their keys
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", help_heading = INPUT)]
     pub(crate) args: Option<String>,
     /// Send the arguments without checking them against the tool's schema
-    #[arg(long)]
+    #[arg(long, help_heading = INPUT)]
     pub(crate) no_check: bool,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
@@ -276,7 +276,7 @@ pub(crate) struct PromptArgs {
     #[arg(value_name = "WORD", required = true)]
     pub(crate) words: Vec<String>,
     /// All arguments as one JSON object; @file reads a file, - reads stdin. Words replace what it says of their keys
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", help_heading = INPUT)]
     pub(crate) args: Option<String>,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
@@ -304,64 +304,70 @@ pub(crate) struct InfoArgs {
     pub(crate) server: Server,
 }
 
+/// The headings under which `--help` has the options, beside [`OUTPUT`]. Clap has one of its own for words, `Arguments`.
+const INPUT: &str = "Input";
+const ANSWERS: &str = "Answers to what the server asks";
+const CONNECTION: &str = "Connection";
+const SERVER: &str = "Server";
+
 /// How to talk, and how to tell.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Print the raw result as one line of JSON
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Longest wait for any one answer; 0 waits for ever [default: 30 s of silence, 600 s in all]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = CONNECTION)]
     pub(crate) timeout: Option<Duration>,
     /// How the session is opened
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, help_heading = CONNECTION)]
     era: EraName,
     /// End the session when the server deviates from the protocol
-    #[arg(long, conflicts_with = "lenient")]
+    #[arg(long, conflicts_with = "lenient", help_heading = CONNECTION)]
     strict: bool,
     /// Repair what the server does wrong, where it can be repaired
-    #[arg(long)]
+    #[arg(long, help_heading = CONNECTION)]
     lenient: bool,
     /// Show the server's stderr and every deviation as they come
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
     /// Show every message that passes, with its time and direction
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) trace: bool,
     /// Print the call that would be sent (the first of several) instead of sending it; the session is opened, and schemas are
     /// looked up
-    #[arg(long)]
+    #[arg(long, help_heading = CONNECTION)]
     pub(crate) dry_run: bool,
     /// Show no progress
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
     /// Log notes to ask for: debug, info, notice, warning, error, critical, alert or emergency
-    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    #[arg(long, value_name = "LEVEL", value_parser = level, help_heading = OUTPUT)]
     pub(crate) log_level: Option<LogLevel>,
     /// Answer a field of a form that the server shows
-    #[arg(long = "answer", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "answer", value_name = "KEY=VALUE", value_parser = pair, help_heading = ANSWERS)]
     pub(crate) answers: Vec<(String, String)>,
     /// Agree to visit the addresses that the server gives; they are printed, not opened
-    #[arg(long)]
+    #[arg(long, help_heading = ANSWERS)]
     pub(crate) accept_urls: bool,
     /// Open an address in the browser once you said yes to it on the terminal ($BROWSER, or the desktop's)
-    #[arg(long, conflicts_with = "accept_urls")]
+    #[arg(long, conflicts_with = "accept_urls", help_heading = ANSWERS)]
     pub(crate) open: bool,
     /// Answer what the server asks of a model with this line for the shell: it gets the request as JSON on stdin and
     /// prints text, or the result as JSON [env: CARDAN_SAMPLING_COMMAND]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = ANSWERS)]
     pub(crate) sampling_command: Option<String>,
     /// Never ask anything on the terminal
-    #[arg(long)]
+    #[arg(long, help_heading = ANSWERS)]
     pub(crate) no_input: bool,
     /// A directory that the server may look at
-    #[arg(long = "root", value_name = "DIR")]
+    #[arg(long = "root", value_name = "DIR", help_heading = ANSWERS)]
     pub(crate) roots: Vec<PathBuf>,
     /// Reach a configured server through the daemon, which keeps it running; it is started if there is none
-    #[arg(long)]
+    #[arg(long, help_heading = CONNECTION)]
     pub(crate) daemon: bool,
     /// Start or dial the server for this command alone, whatever is usual
-    #[arg(long, conflicts_with = "daemon")]
+    #[arg(long, conflicts_with = "daemon", help_heading = CONNECTION)]
     pub(crate) no_daemon: bool,
 }
 
@@ -394,31 +400,31 @@ impl Options {
 #[derive(Debug, Args)]
 pub(crate) struct Server {
     /// Look a server's name up in this file and no other
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SERVER)]
     pub(crate) config: Option<PathBuf>,
     /// Send a header with every HTTP request
-    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, help_heading = SERVER)]
     pub(crate) headers: Vec<(String, String)>,
     /// Send the bearer token in this environment variable
-    #[arg(long, value_name = "VARIABLE")]
+    #[arg(long, value_name = "VARIABLE", help_heading = SERVER)]
     pub(crate) bearer_env: Option<String>,
     /// Trust the certificates in this PEM file beside the machine's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = SERVER)]
     pub(crate) ca: Option<PathBuf>,
     /// Show this certificate (PEM) to servers that ask for one
-    #[arg(long, value_name = "FILE", requires = "client_key")]
+    #[arg(long, value_name = "FILE", requires = "client_key", help_heading = SERVER)]
     pub(crate) client_cert: Option<PathBuf>,
     /// The key of that certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    #[arg(long, value_name = "FILE", requires = "client_cert", help_heading = SERVER)]
     pub(crate) client_key: Option<PathBuf>,
     /// Believe any certificate: whoever is on the way can read and change everything
-    #[arg(long)]
+    #[arg(long, help_heading = SERVER)]
     pub(crate) insecure: bool,
     /// Set a variable in the started server's environment; it inherits ours
-    #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair, help_heading = SERVER)]
     pub(crate) env: Vec<(String, String)>,
     /// Where the server is started
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = SERVER)]
     pub(crate) cwd: Option<PathBuf>,
     /// The server's command
     #[arg(last = true, value_name = "COMMAND")]

@@ -9,14 +9,17 @@ use serde_json::{Value, json};
 use crate::interrupt::Interrupts;
 use crate::output::{json_line, tell, tell_page};
 
+/// The heading in `--help` for what is told beside.
+pub(crate) const LOG: &str = "Log and traces";
+
 /// What is told of it, and how.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Log {
     /// How events are told on stderr: for people, or as one line of JSON each
-    #[arg(long = "log", value_name = "FORM", value_enum, default_value = "text")]
+    #[arg(long = "log", value_name = "FORM", value_enum, default_value = "text", help_heading = LOG)]
     style: Style,
     /// How important an event has to be
-    #[arg(long = "log-level", value_name = "LEVEL", value_enum, default_value = "info")]
+    #[arg(long = "log-level", value_name = "LEVEL", value_enum, default_value = "info", help_heading = LOG)]
     level: Level,
 }
 

@@ -8,13 +8,13 @@ use clap::Args;
 
 use crate::cmd::config::variable;
 use crate::failure::Failure;
-use crate::log::Log;
+use crate::log::{LOG, Log};
 
 /// Where traces of calls go.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Telemetry {
     /// Export traces of calls to this OTLP endpoint over HTTP, such as http://127.0.0.1:4318; `off` exports none
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = LOG)]
     pub(crate) otlp: Option<String>,
 }
 

@@ -74,6 +74,20 @@ fn help_fits_the_terminal() {
     }
 }
 
+/// Options stand in groups, and words under one heading.
+#[test]
+fn options_of_a_call_stand_in_groups() {
+    for name in ["call", "list", "read", "prompt", "info", "complete", "listen", "ping", "raw"] {
+        let help = help(&[name], Some(80));
+        let heads: Vec<&str> =
+            help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).collect();
+        for head in ["Output:", "Connection:", "Answers to what the server asks:", "Server:"] {
+            assert!(heads.contains(&head), "cardan {name} --help has no {head} {heads:?}");
+        }
+        assert_eq!(heads.iter().filter(|head| **head == "Arguments:").count(), 1, "{name}: {heads:?}");
+    }
+}
+
 #[test]
 fn the_version_names_the_revisions() {
     let long = cardan(&["--version"]).exits(0).stdout;

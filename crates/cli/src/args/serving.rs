@@ -129,29 +129,32 @@ pub(crate) struct BridgeArgs {
     pub(crate) server: Server,
 }
 
+/// Its heading in `--help`.
+const LISTENING: &str = "Listening";
+
 /// Where and to whom we listen.
 #[derive(Debug, Args)]
 pub(crate) struct Listening {
     /// Where to listen; port 0 takes a free one and tells it
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2273")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:2273", help_heading = LISTENING)]
     pub(crate) listen: String,
     /// A name by which clients may call us; beyond loopback at least one is needed
-    #[arg(long = "allow-host", value_name = "HOST[:PORT]")]
+    #[arg(long = "allow-host", value_name = "HOST[:PORT]", help_heading = LISTENING)]
     pub(crate) hosts: Vec<String>,
     /// A web page that may call us
-    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    #[arg(long = "allow-origin", value_name = "ORIGIN", help_heading = LISTENING)]
     pub(crate) origins: Vec<String>,
     /// Serve https and wss only, with the certificates in this PEM file, our own first
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = LISTENING)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The key of that certificate (PEM, not encrypted)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = LISTENING)]
     pub(crate) tls_key: Option<PathBuf>,
     /// Longest silence on a stream before a sign of life; less than a proxy in front of us bears [default: 15]
-    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", value_parser = interval, help_heading = LISTENING)]
     pub(crate) keep_alive: Option<Duration>,
     /// How long what runs may go on when we are asked to stop [default: 10]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = LISTENING)]
     pub(crate) grace: Option<Duration>,
 }
 

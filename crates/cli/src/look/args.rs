@@ -43,23 +43,26 @@ impl From<When> for ColorChoice {
     }
 }
 
+/// The heading in `--help` for all that says what is shown and where.
+pub(crate) const OUTPUT: &str = "Output";
+
 /// For commands whose result has content.
 #[derive(Debug, Args)]
 pub(crate) struct ContentArgs {
     /// Save images, sounds and blobs: into this directory, or as this file where there is only one
-    #[arg(short, long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Let --output replace files that are there
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = OUTPUT)]
     pub(crate) overwrite: bool,
     /// When to draw images on a terminal that can
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = OUTPUT)]
     pub(crate) images: Images,
     /// Show all text as Markdown, whether it says that it is or not
-    #[arg(long, conflicts_with = "raw_text")]
+    #[arg(long, conflicts_with = "raw_text", help_heading = OUTPUT)]
     pub(crate) markdown: bool,
     /// Show text as it is, without rendering Markdown or JSON
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) raw_text: bool,
     #[command(flatten)]
     pub(crate) lines: LinesArgs,
@@ -77,7 +80,7 @@ pub(crate) enum Images {
 #[derive(Debug, Args)]
 pub(crate) struct LinesArgs {
     /// Print progress, log notes, findings and the result as they come, a tagged line of JSON each
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json", help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
 }
 
