@@ -19,7 +19,7 @@ use crate::args::Options;
 use crate::cmd::config::variable;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::tell;
+use crate::output::{tell, tell_page};
 use crate::talk::console::Console;
 use crate::talk::form::{self, Given, one_line};
 use crate::talk::sample;
@@ -220,7 +220,9 @@ impl Person {
     async fn visit(&self, ask: &UrlAsk) -> Result<ElicitResult, Unanswered> {
         match (self.urls, &self.console) {
             (Consent::Given, _) => {
-                tell(&format!("the server asks you to visit {}: {}", ask.url, one_line(&ask.message)));
+                tell(&format!("the server asks you to visit an address: {}", one_line(&ask.message)));
+                // Whole, so that it can be copied; it was checked to have no blanks.
+                tell_page(&format!("  {}", ask.url));
                 Ok(ElicitResult::accepted())
             }
             (Consent::Missing, Some(console)) => {

@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn cli_49_the_advice_after_an_error_follows_its_code() {
         for (code, named) in [
-            (code::METHOD_NOT_FOUND, "arguments"),
+            (code::METHOD_NOT_FOUND, "method"),
             (code::INVALID_PARAMS, "arguments"),
             (code::RESOURCE_NOT_FOUND, "name"),
             (code::INTERNAL, "log"),

@@ -1,15 +1,21 @@
 //! `cardan complete`: what a server proposes for an argument of a prompt or a template.
 
+use std::time::Duration;
+
 use cardan_proto::method::Method;
+use cardan_proto::model::Prompt;
 use cardan_proto::model::complete::{
     CompleteArgument, CompleteContext, CompleteParams, CompleteResult, Reference,
 };
+use cardan_proto::model::uri_template::UriTemplate;
 use clap::Args;
+use tokio::time::timeout;
 
 use super::{decode, encode, first};
 use crate::args::{Options, Server};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, unknown};
 use crate::connect::Connection;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Form, clean, tell};
 use crate::target::Target;
@@ -63,12 +69,64 @@ pub(crate) fn params(of: String, mut words: Vec<String>) -> Result<CompleteParam
     Ok(CompleteParams { reference, argument, context, meta: None })
 }
 
+/// How long advice may take.
+const ADVICE: Duration = Duration::from_secs(2);
+
+/// What of the question the server does not have, by its own lists: looked up only where it proposes nothing.
+async fn unknown_of(connection: &Connection, params: &CompleteParams) -> Option<Failure> {
+    let argument = params.argument.name.as_str();
+    let (what, name, known) = match &params.reference {
+        Reference::Prompt { name, .. } => {
+            let prompts = timeout(ADVICE, connection.client().all_prompts()).await.ok()?.ok()?;
+            let arguments = |prompt: Prompt| {
+                (prompt.name, prompt.arguments.into_iter().flatten().map(|argument| argument.name).collect())
+            };
+            ("prompt", name, prompts.into_iter().map(arguments).collect::<Vec<(String, Vec<String>)>>())
+        }
+        // Without variables it is a resource, of which there is nothing to propose.
+        Reference::Resource { uri } if uri.contains('{') => {
+            let templates = timeout(ADVICE, connection.client().all_templates()).await.ok()?.ok()?;
+            let variables = |uri: String| {
+                let names = UriTemplate::parse(&uri)
+                    .map(|template| template.variables().map(str::to_owned).collect());
+                (uri, names.unwrap_or_default())
+            };
+            (
+                "template",
+                uri,
+                templates.into_iter().map(|template| variables(template.uri_template)).collect(),
+            )
+        }
+        _ => return None,
+    };
+    let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    let Some((_, arguments)) = known.iter().find(|(known, _)| known == name) else {
+        return Some(unknown(what, name, "the server", &names).classed(Exit::NotFound));
+    };
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let owner = format!("{what} {name}");
+    (!arguments.contains(&argument))
+        .then(|| unknown("argument", argument, &owner, &arguments).classed(Exit::NotFound))
+}
+
 async fn complete(connection: &Connection, params: &CompleteParams, form: Form) -> Result<(), Failure> {
-    let raw = connection.call(Method::CompletionComplete, Some(encode(params)?)).await?;
+    let raw = match connection.call(Method::CompletionComplete, Some(encode(params)?)).await {
+        Ok(raw) => raw,
+        // Servers say in many ways that they do not know something, and in none that could be relied on.
+        Err(failure) if failure.exit() == Exit::Fault => {
+            return Err(unknown_of(connection, params).await.unwrap_or(failure));
+        }
+        Err(failure) => return Err(failure),
+    };
     if form == Form::Json {
         return output::print_json(raw.as_str());
     }
     let completion = decode::<CompleteResult>(&raw)?.completion;
+    if completion.values.is_empty()
+        && let Some(failure) = unknown_of(connection, params).await
+    {
+        return Err(failure);
+    }
     let values: Vec<_> = completion.values.iter().map(|value| clean(value)).collect();
     output::print(&values.join("\n"))?;
     match (completion.total, completion.has_more) {

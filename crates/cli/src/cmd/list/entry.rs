@@ -18,6 +18,9 @@ const MAX_ABOUT: usize = 4;
 /// Of nearly all text, emoji with all that joins them aside.
 const MAX_BYTES_A_COLUMN: usize = 4;
 
+/// What stands for a name that is missing or empty.
+const NAMELESS: &str = "(without a name)";
+
 /// Longer names push their description aside instead of everyone's.
 const MAX_WIDTH: usize = 48;
 
@@ -59,14 +62,16 @@ struct Entry {
 impl Entry {
     fn of(kind: Kind, entry: &Value) -> Self {
         let member = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        // Without one nothing can be typed to use it, and yet it is there.
+        let name = |key: &str| Some(member(key)).filter(|name| !name.is_empty()).unwrap_or(NAMELESS);
         let (call, hints) = match kind {
             Kind::Tools => {
                 let signature = entry.get("inputSchema").map(|schema| Shape::of(schema).signature());
-                (signed(member("name"), &signature.unwrap_or_default()), tool_hints(entry))
+                (signed(name("name"), &signature.unwrap_or_default()), tool_hints(entry))
             }
-            Kind::Prompts => (signed(member("name"), &prompt_signature(entry)), Vec::new()),
-            Kind::Resources => (Line::of(Style::Name, member("uri")), resource_hints(entry)),
-            Kind::Templates => (Line::of(Style::Name, member("uriTemplate")), resource_hints(entry)),
+            Kind::Prompts => (signed(name("name"), &prompt_signature(entry)), Vec::new()),
+            Kind::Resources => (Line::of(Style::Name, name("uri")), resource_hints(entry)),
+            Kind::Templates => (Line::of(Style::Name, name("uriTemplate")), resource_hints(entry)),
         };
         let about = match member("description") {
             "" => member("title"),
@@ -154,4 +159,20 @@ fn resource_hints(entry: &Value) -> Vec<(Style, String)> {
     let size = entry.get("size").and_then(Value::as_u64).map(|size| format!("{size} bytes"));
     let words = [text("name").map(str::to_owned), text("mimeType").map(str::to_owned), size];
     words.into_iter().flatten().map(|word| (Style::Faint, word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::style::Paint;
+
+    /// What has no name is listed as that, and not as an empty line.
+    #[test]
+    fn what_has_no_name_is_listed() {
+        let lists = [(Kind::Prompts, vec![Raw::of(&serde_json::json!({})).unwrap()])];
+        for columns in [None, Some(80)] {
+            let shown = lines(&lists, Detail::Short, columns);
+            assert_eq!(shown[0].painted(Paint::Plain), NAMELESS);
+        }
+    }
 }
