@@ -116,7 +116,7 @@ fn endpoint_must_be_of_the_same_origin() {
 
 fn run(method: &Method, status: u16, location: &str, cross: CrossOrigin) -> Result<Hop, RedirectRefusal> {
     let mut headers = HeaderMap::new();
-    headers.insert(http::header::LOCATION, HeaderValue::from_str(location).unwrap());
+    headers.insert(LOCATION, HeaderValue::from_str(location).unwrap());
     follow(&url("https://a/mcp"), method, (StatusCode::from_u16(status).unwrap(), &headers), 3, cross)
 }
 
@@ -154,9 +154,9 @@ fn redirect_keeps_within_the_origin_and_strips_or_stops_beyond() {
     let mut headers = HeaderMap::new();
     let moved = StatusCode::TEMPORARY_REDIRECT;
     assert_eq!(follow(&url("http://a"), &get, (moved, &headers), 3, Strip), Err(NoLocation));
-    headers.append(http::header::LOCATION, HeaderValue::from_static("/x"));
+    headers.append(LOCATION, HeaderValue::from_static("/x"));
     assert_eq!(follow(&url("http://a"), &get, (moved, &headers), 0, Strip), Err(TooMany));
-    headers.append(http::header::LOCATION, HeaderValue::from_static("/y"));
+    headers.append(LOCATION, HeaderValue::from_static("/y"));
     assert_eq!(follow(&url("http://a"), &get, (moved, &headers), 3, Strip), Err(NoLocation));
 }
 
