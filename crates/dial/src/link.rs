@@ -28,7 +28,7 @@ use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Abilities, Cancel, Cause, Delivery, Departed, LaneId, Outgoing, Pushes, Silence,
+    Abilities, Cancel, Cause, Delivery, Departed, Framing, LaneId, Outgoing, Pushes, Silence,
 };
 use cardan_runtime::link::{Link, Received};
 use futures_util::StreamExt;
@@ -497,7 +497,12 @@ impl Link for HttpLink {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { cancel: Cancel::ByClosing, pushes: self.pushes, silence: Silence::IsFailure }
+        Abilities {
+            cancel: Cancel::ByClosing,
+            pushes: self.pushes,
+            silence: Silence::IsFailure,
+            framing: Framing::Whole,
+        }
     }
 
     fn settled(&mut self, revision: Revision) {

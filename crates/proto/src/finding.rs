@@ -79,6 +79,8 @@ rules! {
     Unterminated Framing "unterminated" "a message ends with a newline (stdio)";
     /// A line that is not JSON, where only messages belong.
     Noise Framing "noise" "only messages go to stdout (stdio)";
+    /// A message that is broken off at the end of a line, or goes on in the next.
+    Split Framing "split" "one message per line, without line breaks inside (stdio)";
     /// A message on stderr, where nobody reads it.
     FrameOnStderr Framing "frame-on-stderr" "messages go to stdout, and only logs to stderr (stdio)";
     /// A blank or broken part of an event stream.
@@ -139,6 +141,8 @@ rules! {
     LateReply Correlation "late-reply" "a reply comes before the timeout or cancel (informative)";
     /// A second reply to one call.
     DuplicateReply Correlation "duplicate-reply" "a call is answered once (JSON-RPC 2.0, 5)";
+    /// An exchange that ended without the reply to its call.
+    NoReply Correlation "no-reply" "a posted call is answered with its reply (Streamable HTTP)";
     /// A reply to a call that was never made.
     UnknownReply Correlation "unknown-reply" "a reply carries the id of a call (JSON-RPC 2.0, 5)";
     /// A reply whose id has the right value in the wrong JSON type.
@@ -188,7 +192,7 @@ rules! {
     /// A result that is not an object.
     ResultType Schema "result-type" "a result is an object of a known `resultType`";
     /// A result that lacks what its method promises.
-    ResultShape Schema "result-shape" "a result has the shape of its method";
+    ResultShape Schema "result-shape" "a result has the shape that the schema gives its method";
     /// A tool with a header annotation that breaks the rules: it is not offered.
     BadMirror Schema "bad-mirror" "header annotations of a tool follow their rules (2026-07-28)";
     /// Params that lack what their method needs.

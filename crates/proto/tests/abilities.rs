@@ -7,8 +7,8 @@ mod common;
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Abilities, CallOptions, Cancel, Cause, Change, Command, Delivery, Input, Interest, LogLevel, NewCall,
-    Outcome, Pushes, Refusal, Silence, Ticket,
+    Abilities, CallOptions, Cancel, Cause, Change, Command, Delivery, Framing, Input, Interest, LogLevel,
+    NewCall, Outcome, Pushes, Refusal, Silence, Ticket,
 };
 use common::*;
 use serde_json::json;
@@ -118,4 +118,22 @@ fn s1_11_what_a_link_notices_is_a_finding() {
     client.handle(Input::Noticed { rule: Rule::FrameOnStderr, detail: "{}".into() });
     assert_eq!(client.found(), [Rule::FrameOnStderr]);
     assert_eq!(client.closed, None);
+}
+
+/// F16: where the transport tells messages apart, what cannot be read was meant as one: it is no print on a stream of lines, and
+/// nothing follows that would complete it.
+#[test]
+fn f16_what_cannot_be_read_is_noise_only_among_lines() {
+    for (framing, rules) in
+        [(Framing::Lines, [Rule::Noise, Rule::Trailing]), (Framing::Whole, [Rule::Syntax, Rule::Trailing])]
+    {
+        let mut client = Bench::modern_client();
+        client.session.carried_by(Abilities { framing, ..Abilities::STREAM });
+        client.call_tool(1);
+        client.raw("{");
+        client.raw("\"id\": 2,");
+        assert_eq!(client.found(), rules, "{framing:?}");
+        client.raw("\"result\": {");
+        assert_eq!(client.found().contains(&Rule::Split), framing == Framing::Lines);
+    }
 }

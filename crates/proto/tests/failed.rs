@@ -76,6 +76,18 @@ fn f12_a_doubt_is_passed_on() {
     }
 }
 
+/// F16: an exchange that ends without the reply breaks a rule, which is told with the call it was for.
+#[test]
+fn f16_an_exchange_without_its_reply_is_a_finding() {
+    let cause = Cause::Http(Box::new(HttpFailure::NoReply { status: StatusCode::OK }));
+    let mut client = Bench::modern_client();
+    client.call_tool(1);
+    let id = client.one()["id"].as_i64().unwrap();
+    fail(&mut client, Some(id), cause.clone(), Delivery::Sent);
+    assert_eq!(client.found(), [Rule::NoReply]);
+    assert_eq!(client.outcome(), Outcome::Lost { cause, delivery: Delivery::Sent });
+}
+
 /// VER-30, VER-31, HTTP-11: which failures of the probe lead to the handshake.
 #[test]
 fn only_answers_of_the_server_speak_of_the_era() {

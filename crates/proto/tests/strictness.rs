@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cardan_proto::finding::{Class, Rule, Strictness};
 use cardan_proto::jsonrpc::envelope::Violation;
-use cardan_proto::session::config::{Attribution, Config};
+use cardan_proto::session::config::{Attribution, Config, Shapes};
 use cardan_proto::session::event::{Cause, Command, Event, Input, Interest, LaneId, Outcome, Ticket};
 use cardan_proto::session::state::State;
 use common::*;
@@ -386,5 +386,67 @@ fn answers_to_notes_are_nobodys() {
         client.raw(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"what?"}}"#);
         client.feed(reply(3, json!({"content": []})));
         assert!(matches!(client.outcome(), Outcome::Done(_)), "{strictness:?}");
+    }
+}
+
+/// F16: an answer with line breaks inside, as printers for people make it, ends its call as soon as its lines say whose it is; what is
+/// printed beside, and a message of another kind, ends none.
+#[test]
+fn an_answer_in_several_lines_ends_its_call_at_once() {
+    let guessing = || Bench::modern_client_with(|config| config.attribution = Attribution::OnlyCall);
+    for (lines, guessed, named) in [
+        (&["{", "  \"jsonrpc\": \"2.0\",", "  \"id\": 2,", "  \"result\": {"][..], true, true),
+        (&["{", "  \"jsonrpc\": \"2.0\",", "  \"result\": {"], true, false),
+        (&["{\"jsonrpc\": \"2.0\","], true, false),
+        (&["{\"jsonrpc\":\"2.0\",\"id\":2,"], true, false),
+        (&["{'a': 1}", "{", "\"id\": 2,", "\"error\": {"], true, true),
+        // No answer.
+        (&["{", "  \"debug\": 1,", "  \"level\": {", "}"], false, false),
+        (&["{", "  \"id\": 2,", "  \"method\": \"roots/list\"", "}"], false, false),
+        (&["{\"jsonrpc\":\"2.0\",\"method\":\"notifications/prog"], false, false),
+        (&["{\"jsonrpc\":\"2.0\",\"id\":2,\"meth"], false, false),
+    ] {
+        for (mut client, ends) in [(guessing(), guessed), (Bench::modern_client(), named)] {
+            client.call_tool(1);
+            lines.iter().for_each(|line| client.raw(line));
+            let found = client.found();
+            if found.last() == Some(&Rule::Split) {
+                ["    \"content\": []", "  }", "}"].iter().for_each(|line| client.raw(line));
+                assert_eq!(client.found(), [], "the rest of it is told already: {lines:?}");
+            }
+            assert!(guessed || !found.contains(&Rule::Split), "{lines:?}: {found:?}");
+            if ends {
+                assert!(
+                    matches!(client.outcome(), Outcome::Violated(violation) if violation.rule == Rule::Split),
+                    "{lines:?}"
+                );
+            } else {
+                client.feed(reply(2, json!({"content": [], "resultType": "complete"})));
+                assert!(matches!(client.outcome(), Outcome::Done(_)), "{lines:?}");
+            }
+        }
+    }
+}
+
+/// S2-44: where results are looked at, one that deviates is recorded with the call it answers; only a strict session does not use it.
+#[test]
+fn results_are_looked_at_where_that_is_wanted() {
+    for (strictness, shapes, used, found) in [
+        (Strictness::Standard, Shapes::Trusted, true, &[][..]),
+        (Strictness::Standard, Shapes::Checked, true, &[Rule::ResultShape]),
+        (Strictness::Lenient, Shapes::Checked, true, &[Rule::ResultShape]),
+        (Strictness::Strict, Shapes::Checked, false, &[Rule::ResultShape]),
+    ] {
+        let mut client = Bench::modern_client_with(|config| {
+            (config.strictness, config.shapes) = (strictness, shapes);
+        });
+        client.call_tool(1);
+        client.feed(reply(2, json!({"resultType": "complete"})));
+        assert_eq!(client.found(), found, "{strictness:?}");
+        match client.outcome() {
+            Outcome::Done(_) => assert!(used, "{strictness:?}"),
+            Outcome::Violated(violation) => assert_eq!((violation.rule, used), (Rule::ResultShape, false)),
+            other => panic!("{other:?}"),
+        }
     }
 }

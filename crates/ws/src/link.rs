@@ -12,7 +12,7 @@ use cardan_proto::finding::{Rule, excerpt};
 use cardan_proto::jsonrpc::envelope::Violation;
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::Role;
-use cardan_proto::session::event::{Abilities, Cause, Departed, LaneId, Outgoing};
+use cardan_proto::session::event::{Abilities, Cause, Departed, Framing, LaneId, Outgoing};
 use cardan_proto::socket::{self, CloseCode};
 use cardan_runtime::link::{Link, Received};
 use futures_core::Stream;
@@ -240,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Link for WsLink<S> {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities::STREAM
+        Abilities { framing: Framing::Whole, ..Abilities::STREAM }
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {

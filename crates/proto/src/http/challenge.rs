@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use ::http::header::WWW_AUTHENTICATE;
+use ::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, HeaderValue};
 
 use super::headers::{MCP_AUTH_SERVER, is_token_byte, single_text};
@@ -20,6 +20,39 @@ pub struct Hints {
     pub other_schemes: Vec<String>,
     /// The authorization server, as servers name it that know no metadata.
     pub auth_server: Option<String>,
+    /// When to come again, where the server says so.
+    pub retry_after: Option<RetryAfter>,
+}
+
+/// When a server that turns somebody away wants to be asked again: `Retry-After`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// After so many seconds.
+    Seconds(u64),
+    /// After this date, as spelled.
+    Date(Box<str>),
+}
+
+/// A date in a header has 29 characters; older forms have a few more.
+const MAX_DATE: usize = 40;
+
+impl RetryAfter {
+    fn read(headers: &HeaderMap) -> Option<Self> {
+        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+        match text.parse() {
+            Ok(seconds) => Some(Self::Seconds(seconds)),
+            Err(_) => (text.len() <= MAX_DATE && text.ends_with("GMT")).then(|| Self::Date(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for RetryAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seconds(seconds) => write!(f, "in {seconds} s"),
+            Self::Date(date) => write!(f, "after {date}"),
+        }
+    }
 }
 
 impl Hints {
@@ -41,6 +74,7 @@ impl Hints {
             }
         }
         hints.auth_server = single_text(&MCP_AUTH_SERVER, headers).ok().flatten().map(str::to_owned);
+        hints.retry_after = RetryAfter::read(headers);
         hints
     }
 

@@ -118,6 +118,12 @@ impl HttpFailure {
         matches!(self, Self::SessionGone { .. })
     }
 
+    /// Did the answer end properly, without the reply?
+    #[must_use]
+    pub fn is_no_reply(&self) -> bool {
+        matches!(self, Self::NoReply { .. })
+    }
+
     /// Is the client to authorize itself?
     #[must_use]
     pub fn is_auth(&self) -> bool {
@@ -177,8 +183,11 @@ fn write_hints(hints: &Hints, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if !hints.other_schemes.is_empty() {
         write!(f, "; it takes {}", hints.other_schemes.join(", "))?;
     }
-    match &hints.auth_server {
-        Some(server) => write!(f, "; its authorization server is {}", super::excerpt(server)),
+    if let Some(server) = &hints.auth_server {
+        write!(f, "; its authorization server is {}", super::excerpt(server))?;
+    }
+    match &hints.retry_after {
+        Some(again) => write!(f, "; it wants to be asked again {again}"),
         None => Ok(()),
     }
 }
@@ -232,6 +241,7 @@ mod tests {
             bearer: Some(bearer),
             other_schemes: vec!["DPoP".into()],
             auth_server: Some("https://as".into()),
+            retry_after: None,
         };
         let failure = HttpFailure::Status { status: StatusCode::UNAUTHORIZED, excerpt: "who?".into(), hints };
         assert_eq!(
@@ -241,6 +251,22 @@ mod tests {
              its authorization server is https://as"
         );
         assert!(failure.is_auth());
+    }
+
+    /// Who is turned away for now is told for how long.
+    #[test]
+    fn when_to_come_again_is_told() {
+        for (value, told) in [
+            ("7", Some("the server answered 429 Too Many Requests; it wants to be asked again in 7 s")),
+            ("Wed, 21 Oct 2026 07:28:00 GMT", Some("asked again after Wed, 21 Oct 2026 07:28:00 GMT")),
+            ("soon", None),
+        ] {
+            let mut headers = ::http::HeaderMap::new();
+            headers.insert(::http::header::RETRY_AFTER, ::http::HeaderValue::from_static(value));
+            let (status, hints) = (StatusCode::TOO_MANY_REQUESTS, Hints::read(&headers));
+            let failure = HttpFailure::Status { status, excerpt: "".into(), hints }.to_string();
+            assert!(failure.ends_with(told.unwrap_or("429 Too Many Requests")), "{failure}");
+        }
     }
 
     /// A redirect that is not followed says where it leads, without what may be a secret.

@@ -35,7 +35,14 @@ fn members(head: &[u8], limits: &Limits, seen: &mut Seen) -> Result<(), Syntax> 
     let mut scanner = Scanner::new(head, limits.depth);
     scanner.enter()?;
     loop {
-        let name = scanner.name()?;
+        let begun = scanner.clone();
+        let name = match scanner.name() {
+            Ok(name) => name,
+            Err(error) => {
+                seen.outcome |= begins_outcome(begun, head);
+                return Err(error);
+            }
+        };
         match &*name {
             b"method" => seen.method = true,
             b"result" | b"error" => seen.outcome = true,
@@ -52,6 +59,14 @@ fn members(head: &[u8], limits: &Limits, seen: &mut Seen) -> Result<(), Syntax> 
         }
         scanner.expect(b',')?;
     }
+}
+
+/// Is the name cut that an outcome has? No other member of an envelope begins alike.
+fn begins_outcome(mut at: Scanner<'_>, head: &[u8]) -> bool {
+    let quoted = at.take(b'"');
+    let begun = head.get(at.at()..).unwrap_or_default();
+    let is_begun = |name: &[u8]| name.starts_with(begun) || begun.strip_suffix(b"\"") == Some(name);
+    quoted && !begun.is_empty() && [&b"result"[..], b"error"].into_iter().any(is_begun)
 }
 
 #[cfg(test)]
@@ -72,9 +87,15 @@ mod tests {
             (r#"{"jsonrpc":"2.0","result":"\"id\":7,"#, Shape::Reply, None),
             (r#"{"method":{"id":7,"x":"#, Shape::Unknown, None),
             (r#"[{"jsonrpc":"2.0","id":7,"result":{"#, Shape::Unknown, None),
+            // Cut in the name of its outcome.
+            (r#"{"jsonrpc":"2.0","id":7,"resu"#, Shape::Reply, Some(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"result""#, Shape::Reply, Some(7)),
+            (r#"{"jsonrpc":"2.0","id":7, "er"#, Shape::Reply, Some(7)),
             // Cut: more digits may follow, or the kind is not known.
             (r#"{"result":{},"id":7"#, Shape::Reply, None),
-            (r#"{"jsonrpc":"2.0","id":7,"resu"#, Shape::Unknown, None),
+            (r#"{"jsonrpc":"2.0","id":7,"meth"#, Shape::Unknown, None),
+            (r#"{"jsonrpc":"2.0","id":7,""#, Shape::Unknown, None),
+            (r#"{"jsonrpc":"2.0","id":7,"#, Shape::Unknown, None),
             // Ambiguous, or no id.
             (r#"{"id":7,"id":8,"result":"#, Shape::Reply, None),
             (r#"{"id":7,"method":"x","result":"#, Shape::Unknown, None),

@@ -38,6 +38,7 @@ pub mod resource;
 pub mod result;
 pub mod roots;
 pub mod sampling;
+pub mod shape;
 pub mod skill;
 pub mod task;
 pub mod tool;

@@ -212,7 +212,7 @@ impl Session {
         match pending.purpose.clone() {
             Purpose::Call(ticket) => {
                 self.heal.answered();
-                self.call_replied(ticket, pending, reply.outcome);
+                self.call_replied(ticket, id, pending, reply.outcome);
             }
             Purpose::Probe => self.probe_replied(&reply.outcome),
             Purpose::Handshake => self.handshake_replied(reply.outcome),
@@ -264,7 +264,7 @@ impl Session {
         None
     }
 
-    fn call_replied(&mut self, ticket: Ticket, pending: Pending, outcome: Result<Bytes, Fault>) {
+    fn call_replied(&mut self, ticket: Ticket, id: i64, pending: Pending, outcome: Result<Bytes, Fault>) {
         let result = match outcome {
             Ok(result) => result,
             Err(fault) => return self.settle(ticket, Outcome::Fault(fault)),
@@ -274,6 +274,10 @@ impl Session {
         }
         let revision = pending.revision.unwrap_or(Revision::LATEST_LEGACY);
         match revision.unseal(&pending.method, pending.params.as_ref(), result, &self.config) {
+            Unsealed::Done(result) if !self.may_use(id, &pending.method, &result) => {
+                let violation = Violation { shape: Shape::Reply, ..Violation::of(Rule::ResultShape) };
+                self.settle(ticket, Outcome::Violated(violation));
+            }
             Unsealed::Done(result) => {
                 let result = if pending.rounds > 0 { uncacheable(&pending.method, result) } else { result };
                 self.settle(ticket, Outcome::Done(result));

@@ -50,6 +50,17 @@ pub struct Abilities {
     pub pushes: Pushes,
     /// What it means that the probe for the modern era is not answered.
     pub silence: Silence,
+    /// How messages are told apart.
+    pub framing: Framing,
+}
+
+/// How messages are told apart on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// By the ends of lines: whatever else is printed looks like a message, and a message with a line break like several.
+    Lines,
+    /// By the transport: each thing that comes was meant as one message.
+    Whole,
 }
 
 /// How a call in flight is given up.
@@ -85,9 +96,13 @@ pub enum Pushes {
 }
 
 impl Abilities {
-    /// Of one stream each way: stdio, sockets, WebSocket.
-    pub const STREAM: Self =
-        Self { cancel: Cancel::ByNote, pushes: Pushes::Carried, silence: Silence::IsLegacy };
+    /// Of one stream of lines each way: stdio, sockets.
+    pub const STREAM: Self = Self {
+        cancel: Cancel::ByNote,
+        pushes: Pushes::Carried,
+        silence: Silence::IsLegacy,
+        framing: Framing::Lines,
+    };
 }
 
 /// The link's side of a session.
@@ -165,6 +180,11 @@ impl Carrier {
 
     pub(super) fn silence(&self) -> Silence {
         self.abilities.silence
+    }
+
+    /// Are messages told apart by the ends of lines?
+    pub(super) fn reads_lines(&self) -> bool {
+        self.abilities.framing == Framing::Lines
     }
 
     /// The same for a new link of the same kind.

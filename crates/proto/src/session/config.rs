@@ -54,6 +54,17 @@ pub enum Attribution {
     OnlyCall,
 }
 
+/// Client: whether results are looked at before whoever called has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shapes {
+    /// No: whoever reads one will see, and whoever passes it on need not.
+    #[default]
+    Trusted,
+    /// Results of known methods are compared with what the schema says. A deviation is recorded; a strict session
+    /// does not use what deviates.
+    Checked,
+}
+
 /// Whether our name and version go with every message of the modern era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Disclosure {
@@ -117,6 +128,8 @@ pub struct Config {
     pub strictness: Strictness,
     /// Client: what becomes of an answer that does not say whose it is.
     pub attribution: Attribution,
+    /// Client: whether results are looked at.
+    pub shapes: Shapes,
     /// The foreign wire form to speak, if any.
     pub dialect: Dialect,
     /// Every bound.
@@ -170,6 +183,7 @@ impl Config {
             result_types: Vec::new(),
             strictness: Strictness::Standard,
             attribution: Attribution::ById,
+            shapes: Shapes::Trusted,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),

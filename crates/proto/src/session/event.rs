@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use super::carrier::{Abilities, Cancel, Departed, Pushes, Silence, Turn};
+pub use super::carrier::{Abilities, Cancel, Departed, Framing, Pushes, Silence, Turn};
 pub use super::outcome::{Cause, Deadline, Delivery, Hurdle, Outcome, Refusal, Stage};
 use super::state::StateChange;
 use crate::era::Revision;

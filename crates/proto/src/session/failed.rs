@@ -31,6 +31,9 @@ impl Session {
         self.tell_held(&mut pending);
         match pending.purpose {
             Purpose::Call(ticket) | Purpose::Listen(ticket) => {
+                if matches!(&cause, Cause::Http(failure) if failure.is_no_reply()) {
+                    self.find(Rule::NoReply, Some(CallId::from(id)), cause.to_string());
+                }
                 self.drop_listen(ticket);
                 self.settle(ticket, Outcome::Lost { cause, delivery });
             }

@@ -4,6 +4,9 @@
 //! wrong. Which one that is its id tells; without one it is found out only where that is wanted
 //! ([`Attribution`]): it is that of the one call there is, or of the one that is left when all others have their answers.
 
+use bytes::Bytes;
+use memchr::memmem;
+
 use super::Session;
 use super::config::{Attribution, Role};
 use super::event::{Cause, LaneId};
@@ -14,6 +17,22 @@ use crate::jsonrpc::envelope::{Envelope, Reply, Shape, Violation};
 use crate::jsonrpc::fault::code;
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::splice::member_of;
+
+/// Client: a message in several lines, as far as it has come.
+#[derive(Debug, Default)]
+pub(super) struct Torn {
+    /// Lines that may be one, together; none: nothing has begun.
+    lines: Vec<u8>,
+    told: Told,
+}
+
+/// Was a message in several lines told of, so that what follows is its rest?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Told {
+    #[default]
+    No,
+    Yes,
+}
 
 impl Session {
     /// A frame that is no message. A server owes an answer to what may have been a call; a client owes
@@ -26,13 +45,18 @@ impl Session {
         batch: Option<BatchKey>,
     ) {
         let violation = self.looked_into(violation);
-        let unreadable = is_unreadable(&violation);
-        let rule = if unreadable && self.config.role == Role::Client { Rule::Noise } else { violation.rule };
-        self.find(rule, violation.id.clone(), detail.into());
+        // Where messages are told apart otherwise than by lines, whatever comes was meant as one.
+        let is_noise =
+            is_unreadable(&violation) && self.config.role == Role::Client && self.carrier.reads_lines();
+        let rule = if is_noise { Rule::Noise } else { violation.rule };
+        if !self.is_rest(&violation) {
+            self.find(rule, violation.id.clone(), detail.into());
+        }
         self.noise += 1;
         if self.noise > self.config.limits.noise_lines {
             return self.end(Cause::Violated(rule));
         }
+        let violation = self.pieced(violation);
         let ours = self.meant_for(&violation);
         match (violation.shape, ours) {
             (Shape::Reply | Shape::Unknown, Some(id)) => {
@@ -77,6 +101,51 @@ impl Session {
         }
         let at = violation.at;
         Violation { at, ..Violation::in_head(violation.rule, &self.current, &self.config.limits) }
+    }
+
+    /// Client: what is no message on its own may be part of one that has line breaks inside, or was cut. Together such
+    /// lines say whose it is, as far as anything does.
+    fn pieced(&mut self, violation: Violation) -> Violation {
+        let is_part = violation.shape == Shape::Unknown && !self.current.is_empty();
+        if self.config.role == Role::Server || !self.carrier.reads_lines() || !is_part {
+            return violation;
+        }
+        let lines = &mut self.torn.lines;
+        if self.current.starts_with(b"{") {
+            lines.clear();
+        } else if lines.is_empty() {
+            return violation;
+        } else {
+            lines.push(b'\n');
+        }
+        // Nothing can complete what is wrong otherwise than by ending too early.
+        if lines.is_empty() && violation.rule != Rule::Syntax {
+            return violation;
+        }
+        let most = self.config.limits.excerpt_bytes;
+        lines.extend_from_slice(&self.current[..most.min(self.current.len())]);
+        lines.truncate(most);
+        let lines = Bytes::copy_from_slice(lines);
+        let whole = Violation::in_head(Rule::Split, &lines, &self.config.limits);
+        // Who guesses does not wait for the rest of what begins as nothing but a message does.
+        let guessed = self.attributed().is_some()
+            && lines.starts_with(VERSION)
+            && memmem::find(&lines, METHOD).is_none();
+        // Inside of a message there may be anything, but no other.
+        let is_inside = self.torn.told == Told::Yes && memmem::find(&lines, NAME).is_none();
+        if is_inside || whole.shape != Shape::Reply && !guessed {
+            return violation;
+        }
+        self.torn = Torn { lines: Vec::new(), told: Told::Yes };
+        self.current = lines;
+        self.find(Rule::Split, whole.id.clone(), String::new());
+        Violation { shape: Shape::Reply, ..whole }
+    }
+
+    /// May it be a line of a message that was told of already? To tell of each would bury that.
+    fn is_rest(&self, violation: &Violation) -> bool {
+        let is_line = violation.shape == Shape::Unknown && !self.current.is_empty();
+        self.torn.told == Told::Yes && is_line
     }
 
     /// Which call of ours a broken frame was the answer to.
@@ -144,6 +213,15 @@ impl Session {
         self.noted && result().is_some_and(|result| !result.starts_with(b"{") || &*result == b"{}")
     }
 }
+
+/// What most messages begin with, and nothing else does.
+const VERSION: &[u8] = b"{\"jsonrpc\"";
+
+/// What every message has.
+const NAME: &[u8] = b"\"jsonrpc\"";
+
+/// What is no answer has this, or the beginning of it.
+const METHOD: &[u8] = b"\"meth";
 
 /// Not even its beginning could be read.
 fn is_unreadable(violation: &Violation) -> bool {

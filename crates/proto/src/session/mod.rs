@@ -26,6 +26,7 @@ mod progress;
 pub mod replay;
 mod returning;
 mod serve;
+mod shapes;
 pub mod state;
 mod tables;
 
@@ -43,6 +44,7 @@ use self::event::{
 };
 use self::heal::Heal;
 use self::listens::{Heard, Standing};
+use self::meant::Torn;
 use self::opening::Opening;
 use self::progress::LogPace;
 use self::returning::Returning;
@@ -98,6 +100,7 @@ pub struct Session {
     noted: bool,
     carrier: Carrier,
     noise: usize,
+    torn: Torn,
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
     drain: Option<(Moment, Cause)>,
@@ -144,6 +147,7 @@ impl Session {
             noted: false,
             carrier: Carrier::default(),
             noise: 0,
+            torn: Torn::default(),
             alarm: None,
             drain: None,
             returning: Returning::default(),
@@ -276,6 +280,7 @@ impl Session {
         match decoded {
             Decoded::One(Ok(envelope), repairs) => {
                 self.noise = 0;
+                self.torn = Torn::default();
                 for rule in repairs {
                     self.find(rule, None, String::new());
                 }

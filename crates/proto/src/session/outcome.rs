@@ -203,6 +203,9 @@ impl Hurdle {
             Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 "give a token or what else the server asks for"
             }
+            Self::Status(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
+                "wait a while, then try again"
+            }
             Self::Status(_) | Self::Handshake => "see whether this is the server's MCP address, and its log",
             Self::Late => "see whether the server hangs, or allow more time",
         }
