@@ -47,10 +47,10 @@ pub(crate) async fn read(wire: &Wire, post: CallPost, response: Response<Incomin
     if text.is_empty() {
         // Some legacy servers reply on the push lane instead.
         let elsewhere = status == StatusCode::ACCEPTED && post.era == Era::Legacy;
-        if !elsewhere || post.call.method == Method::Discover {
-            wire.fail(Some(post.call.id), HttpFailure::NoReply { status }, Delivery::Sent).await;
+        if elsewhere && post.call.method != Method::Discover {
+            return wire.tell(News::Elsewhere(post.call.id)).await;
         }
-        return;
+        return wire.fail(Some(post.call.id), HttpFailure::NoReply { status }, Delivery::Sent).await;
     }
     let unreadable = match decode(&text, &wire.limits) {
         Decoded::One(Err(violation), _) => Some(violation.rule),
@@ -103,6 +103,8 @@ pub(crate) enum Seen {
     Reply,
     /// What begins like a reply, and cannot be read.
     Unreadable(Rule),
+    /// What cannot be read at all.
+    Odd(Rule),
     /// Something else.
     Other,
 }
@@ -114,10 +116,10 @@ pub(crate) async fn pass(wire: &Wire, post: &CallPost, frame: Bytes) -> Seen {
         Decoded::One(Err(violation), _) => {
             let violation = Violation::in_head(violation.rule, &frame, &wire.limits);
             wire.frame(frame).await;
-            return if violation.shape == Shape::Reply {
-                Seen::Unreadable(violation.rule)
-            } else {
-                Seen::Other
+            return match violation.shape {
+                Shape::Reply => Seen::Unreadable(violation.rule),
+                Shape::Unknown => Seen::Odd(violation.rule),
+                Shape::Call | Shape::Note => Seen::Other,
             };
         }
         Decoded::One(..) => Vec::new(),

@@ -52,6 +52,8 @@ pub(crate) enum News {
     PushTried,
     /// The server takes no handshake by POST; this would be the answer.
     TryEvents { call: Box<(u64, Call)>, refused: Received },
+    /// The server took a call, and its reply does not come with that.
+    Elsewhere(CallId),
     /// Whether there is a push lane.
     Pushes(Pushes),
     /// A push lane that had been open has ended, for this reason.
@@ -116,6 +118,8 @@ pub(crate) struct CallPost {
     pub(crate) parts: Option<Reassembly>,
     pub(crate) fallback: Fallback,
     pub(crate) mending: Mending,
+    /// What came in place of a message, if anything did, by the rule it breaks.
+    pub(crate) odd: Option<Rule>,
 }
 
 /// Whether a call whose mirrored headers do not fit may be sent again.

@@ -79,6 +79,8 @@ pub struct HttpLink {
     pushes: Pushes,
     /// The push lane, or the stream of the oldest transport.
     lane: Option<AbortHandle>,
+    /// Calls whose replies are to come by the push lane, the last of them.
+    elsewhere: VecDeque<CallId>,
     ready: VecDeque<Received>,
     put: u64,
     closing: Option<Closing>,
@@ -146,6 +148,7 @@ impl HttpLink {
             calls: HashMap::new(),
             started: 0,
             lane: None,
+            elsewhere: VecDeque::new(),
             ready: VecDeque::new(),
             put: 0,
             pushes: Pushes::Opening,
@@ -273,6 +276,7 @@ impl HttpLink {
             parts: is_cortex.then(|| Reassembly::new(id.clone(), &self.wire.limits)),
             fallback: if self.kind == Kind::Auto { Fallback::Allowed } else { Fallback::None },
             mending: Mending::Allowed,
+            odd: None,
             call,
             frame,
         };
@@ -331,11 +335,22 @@ impl HttpLink {
             News::Initialized => self.open_push(),
             News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
             News::PushTried => {}
-            News::Pushes(pushes) => self.pushes = pushes,
             // The first sign of a server that is gone, and often the only one. A call under way has its own: it may be
             // resumed after a gap in which nobody answers, and a link that is ended for the gap would take it along.
             News::PushEnded(why) if self.calls.is_empty() => self.ready.push_back(Received::Doubted { why }),
             News::PushEnded(_) => {}
+            News::Pushes(pushes) => {
+                self.pushes = pushes;
+                self.give_up_elsewhere();
+            }
+            News::Elsewhere(id) => {
+                // Older ones have their replies, or nobody waits for them.
+                if self.elsewhere.len() >= self.wire.limits.calls_outbound {
+                    self.elsewhere.pop_front();
+                }
+                self.elsewhere.push_back(id);
+                self.give_up_elsewhere();
+            }
             News::TryEvents { call, refused } => {
                 let (frame, call) = *call;
                 self.open_events(Posts::Announced, Some(refused));
@@ -353,6 +368,16 @@ impl HttpLink {
                 self.ready.push_back(Received::Ended(cause));
             }
         }
+    }
+
+    /// Some legacy servers take a call with 202 and reply on the push lane. Where there is none nothing comes.
+    fn give_up_elsewhere(&mut self) {
+        if self.pushes != Pushes::Absent && self.lane.is_some() {
+            return;
+        }
+        let failure = HttpFailure::NoReply { status: http::StatusCode::ACCEPTED };
+        let given_up = self.elsewhere.drain(..).map(|id| failed(Some(id), failure.clone(), Delivery::Sent));
+        self.ready.extend(given_up);
     }
 
     /// One new handshake serves all: whoever learns of it late goes on with the session that is there.

@@ -38,6 +38,7 @@ fn again(wire: &Wire, post: &CallPost, tools: &Tools) -> Option<CallPost> {
         parts: None,
         fallback: Fallback::None,
         mending: Mending::Done,
+        odd: None,
     })
 }
 

@@ -95,9 +95,11 @@ pub(crate) async fn read(wire: &Wire, mut post: CallPost, body: Incoming) {
 }
 
 async fn lose(wire: &Wire, post: CallPost, why: Option<Box<str>>) {
-    let failure = match why {
-        Some(why) => HttpFailure::Broken(why),
-        None => HttpFailure::NoReply { status: http::StatusCode::OK },
+    let failure = match (why, post.odd) {
+        (Some(why), _) => HttpFailure::Broken(why),
+        // It came in place of the reply: nothing else did.
+        (None, Some(rule)) => return answer::broken(wire, &post, rule, "").await,
+        (None, None) => HttpFailure::NoReply { status: http::StatusCode::OK },
     };
     wire.fail(Some(post.call.id), failure, Delivery::Unknown).await;
 }
@@ -138,6 +140,7 @@ async fn follow(wire: &Wire, post: &mut CallPost, lane: &mut Lane, silence: Opti
                 match take(wire, post, event).await {
                     Seen::Reply => return Followed::Replied,
                     Seen::Unreadable(rule) => unreadable = Some(rule),
+                    Seen::Odd(rule) => post.odd = Some(rule),
                     Seen::Other => {}
                 }
             }

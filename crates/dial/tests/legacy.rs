@@ -137,6 +137,40 @@ fn legacy_pushing(push: fn() -> Say) -> Stage {
     })
 }
 
+/// F16: a reply that is to come by the push lane is waited for while there is one or may be; where there is none the call ends at once.
+#[tokio::test(start_paused = true)]
+async fn a_reply_by_the_push_lane_needs_one() {
+    for push in
+        [|| Say::Status(405, ""), || Say::After(Duration::from_millis(300), Say::Status(405, "").into())]
+    {
+        let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+            (_, "server/discover") => Say::Status(400, ""),
+            (_, "initialize") => welcome(asked, Some("s-1")),
+            ("GET", _) => push(),
+            _ => Say::Status(202, ""),
+        });
+        let (client, notebook) = connect_as(&stage.http(), EraChoice::Auto, Limits::DEFAULT).await;
+        let before = tokio::time::Instant::now();
+        let error = client.unwrap().call_tool("t", &json!({})).unwrap().await.unwrap_err();
+        assert!(error.to_string().contains("ended without the reply"), "{error}");
+        assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+        assert!(notebook.has("no-reply"), "{:?}", notebook.lines());
+    }
+    let (tell, live) = mpsc::unbounded_channel();
+    let live = Mutex::new(Some(live));
+    let stage = Stage::new(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Say::Status(400, ""),
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        ("GET", _) => Say::Live(live.lock().unwrap().take().expect("one lane")),
+        (_, "tools/call") => {
+            tell.send(message(&result(asked, text("pushed")))).unwrap();
+            Say::Status(202, "")
+        }
+        _ => Say::Status(202, ""),
+    });
+    connect(&stage.http()).await.call_tool("t", &json!({})).unwrap().await.unwrap();
+}
+
 /// HTL-6, HTL-7, HTL-17, S0-69, S0-75: the push lane is opened again after its last event, when the server
 /// wants it, and only slowly when nothing comes of it.
 #[tokio::test(start_paused = true)]

@@ -169,6 +169,15 @@ async fn an_answer_that_is_no_message_is_named() {
     assert!(matches!(call(&broken).await, Err(CallError::Violated(_))));
     let events = modern(|_| Say::Events("data: {\"jsonrpc\":\"2.0\",\"result\":\n\n".into()));
     assert!(matches!(call(&events).await, Err(CallError::Violated(_))));
+    // Cut so early that nobody can tell whose it is, or no message at all: nothing else came.
+    for data in ["{\"jsonrpc\":\"2.0\",\"id\":2,\"resu", "{\"jsonrpc\":", "oops"] {
+        let events = modern(move |_| Say::Events(format!("data: {data}\n\n")));
+        let limits = cardan_proto::limits::Limits::DEFAULT;
+        let (client, notebook) = connect_as(&events.http(), Default::default(), limits).await;
+        let outcome = client.unwrap().call_tool("t", &json!({})).unwrap().await;
+        assert!(matches!(outcome, Err(CallError::Violated(_))), "{data}: {outcome:?}");
+        assert!(notebook.has("syntax") && !notebook.has("noise"), "{:?}", notebook.lines());
+    }
     let empty = modern(|_| Say::Status(202, ""));
     assert!(matches!(lost(&call(&empty).await.unwrap_err()).0, HttpFailure::NoReply { .. }));
     let other = modern(|_| Say::Json(json!({ "jsonrpc": "2.0", "id": 99, "result": {} })));

@@ -165,7 +165,7 @@ impl Deed {
     }
 
     /// How the call must end, and how many GETs are made for it.
-    pub(crate) fn end(&self, era: Era, reconnects: usize) -> (End, usize) {
+    pub(crate) fn end(&self, era: Era, pushes: bool, reconnects: usize) -> (End, usize) {
         let lost = |why, delivery| (End::Lost(why, delivery), 0);
         match self {
             Self::Reply(_) | Self::Forgets(..) | Self::Elsewhere | Self::Redirect(307 | 308, Place::Here) => {
@@ -176,7 +176,7 @@ impl Deed {
             Self::Fault(_) => (End::Fault, 0),
             Self::Status(status, _) => lost(Why::Status(*status), delivery(*status)),
             // It may come on the push lane, and never does.
-            Self::Empty(202) if era == Era::Legacy => (End::TimedOut, 0),
+            Self::Empty(202) if pushes => (End::TimedOut, 0),
             Self::Empty(status) => lost(Why::NoReply(*status), Delivery::Sent),
             Self::Redirect(307 | 308, Place::Abroad) => lost(Why::Redirect, Delivery::NotSent),
             Self::Redirect(..) => lost(Why::Redirect, Delivery::Unknown),

@@ -285,7 +285,7 @@ fn judge(story: &mut Story, plan: &Plan, book: &Book, call: &Call) {
     let Call { n, took, ended, outcome } = call;
     let wish = &plan.calls[*n as usize];
     let (deed, reconnects) = (&wish.deed, limits().reconnects);
-    let (want, gets) = deed.end(plan.era, reconnects);
+    let (want, gets) = deed.end(plan.era, plan.pushes, reconnects);
     let end = end_of(*n, outcome);
     let posts = book.posts.get(n).copied().unwrap_or_default();
     let asked = book.gets.get(n).map(Vec::as_slice).unwrap_or_default();

@@ -166,12 +166,14 @@ impl Stream {
     /// Follows the pieces as a client must.
     fn walk(&self, era: Era, reconnects: usize) -> Walk {
         let (mut read, mut tries, mut known, mut why) = (0, 0, false, Why::Broken);
+        let mut junk = false;
         loop {
             let piece = self.pieces.get(read).copied().unwrap_or(Piece::Status(503));
             read += 1;
             let over = match piece {
                 Piece::Lane(lane) if lane.reply => return Walk { end: End::Done, read, tries },
                 Piece::Lane(lane) => {
+                    junk |= lane.junk;
                     if lane.events() > 0 {
                         (tries, known) = (0, self.ids);
                     }
@@ -186,7 +188,12 @@ impl Stream {
                 Piece::Status(_) => true,
             };
             if over || tries == reconnects {
-                return Walk { end: End::Lost(why, Delivery::Unknown), read, tries };
+                let end = match why {
+                    // It came in place of the reply.
+                    Why::NoReply(_) if junk => End::Violated,
+                    why => End::Lost(why, Delivery::Unknown),
+                };
+                return Walk { end, read, tries };
             }
             tries += 1;
         }
