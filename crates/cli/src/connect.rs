@@ -12,7 +12,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::{Raw, Tool};
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::config::Attribution;
+use cardan_proto::session::config::{Attribution, Shapes};
 use cardan_proto::session::event::{CallOptions, Delivery, LogLevel, Progress, Refusal, Vetting, Wanted};
 use cardan_transport::socket;
 use cardan_transport::spawn::{EnvPolicy, Spawn};
@@ -154,6 +154,11 @@ impl Connection {
         if let Some(shelf) = &self.shelf {
             shelf.learn(&self.client.settled(), lists);
         }
+    }
+
+    /// Tells how what was listed deviates from its shape, where that was not told as it came: who lists wants to know.
+    pub(crate) fn tell_misshapen(&self) {
+        self.watch.tell_misshapen();
     }
 
     /// Asks the server whether it lives.
@@ -424,6 +429,7 @@ fn connector(
         .era(options.era())
         .strictness(options.strictness())
         .attribution(Attribution::OnlyCall)
+        .shapes(Shapes::Checked)
         .secrets(secrets)
         .limits(limits.clone()))
 }

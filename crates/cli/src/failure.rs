@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 
 use cardan_client::{CallError, Class, ConnectError, Step};
-use cardan_proto::finding::{Finding, Rule};
+use cardan_proto::finding::{Class as RuleClass, Finding, Rule};
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::limits::Limits;
@@ -54,8 +54,11 @@ struct Circumstances {
     server_exit: Option<Box<str>>,
 }
 
-/// The last findings explain a failure best; more would bury it.
-pub(crate) const MAX_FINDINGS: usize = 5;
+/// The first findings say how it began, the last ones where it came to; more would bury it.
+const MAX_FINDINGS: usize = 5;
+
+/// So many of them are the first.
+const FIRST_FINDINGS: usize = 3;
 
 /// Lines of the server's stderr that are shown; more would bury the message.
 const STDERR_LINES: usize = 20;
@@ -144,12 +147,11 @@ impl Failure {
     }
 
     /// With what was seen on the way, where it may explain the failure.
-    pub(crate) fn seen(mut self, mut findings: Vec<Finding>) -> Self {
-        findings.drain(..findings.len().saturating_sub(MAX_FINDINGS));
+    pub(crate) fn seen(mut self, findings: Vec<Finding>) -> Self {
         let explains =
             matches!(self.exit, Exit::Unreachable | Exit::Violation | Exit::Timeout | Exit::Exited);
         if explains && self.circumstances.findings.is_empty() {
-            self.circumstances.findings = findings;
+            self.circumstances.findings = few(findings);
         }
         self
     }
@@ -209,10 +211,9 @@ impl Failure {
             ConnectError::Link(error) => {
                 Self::new(Exit::of_hurdle(error.hurdle()), error.to_string()).next(advice(error.hurdle()))
             }
-            ConnectError::Opening { cause, mut findings, report } => {
+            ConnectError::Opening { cause, findings, report } => {
                 let mut failure = Self::of_cause(cause).reported(report);
-                findings.drain(..findings.len().saturating_sub(MAX_FINDINGS));
-                failure.circumstances.findings = findings;
+                failure.circumstances.findings = few(findings);
                 failure
             }
             other => Self::new(Exit::Unreachable, other.to_string()),
@@ -255,6 +256,11 @@ impl Failure {
             }
             Cause::Unreachable { hurdle, .. } => {
                 Self::new(Exit::of_hurdle(hurdle), message).next(advice(hurdle))
+            }
+            Cause::Http(failure) if is_busy(&failure) => {
+                let again = failure.hints().and_then(|hints| hints.retry_after.as_ref());
+                let when = again.map_or_else(|| "in a while".to_owned(), ToString::to_string);
+                Self::new(Exit::Unreachable, message).next(format!("the server is busy: try again {when}"))
             }
             Cause::Http(failure) => {
                 let (exit, next) = match *failure {
@@ -353,6 +359,12 @@ impl Failure {
     }
 
     fn next_step(&self) -> Option<&str> {
+        let known = &self.circumstances;
+        // Of a call; a server that does not open may be none.
+        let is_late = self.exit == Exit::Timeout && known.delivery.is_some();
+        if is_late && known.findings.iter().any(is_no_message) {
+            return Some(NO_MESSAGE);
+        }
         self.next.as_deref().or_else(|| self.exit.next_step())
     }
 
@@ -392,7 +404,10 @@ impl From<CallError> for Failure {
                 Self::new(Exit::Interrupted, message).delivered(delivery)
             }
             CallError::Lost { cause, delivery, report } => {
-                Self::of_cause(cause).reported(report).delivered(delivery)
+                // There is a session, and an answer to its call, which is none.
+                let no_reply = matches!(&cause, Cause::Http(failure) if failure.is_no_reply());
+                let failure = Self::of_cause(cause).reported(report).delivered(delivery);
+                if no_reply { failure.classed(Exit::Violation).next(REPORT) } else { failure }
             }
             CallError::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_)) => {
                 Self::new(Exit::NotFound, message)
@@ -412,6 +427,38 @@ impl From<CallError> for Failure {
         failure.at(class, Some(stage))
     }
 }
+
+/// Adds a finding to those that are shown.
+pub(crate) fn keep(findings: &mut Vec<Finding>, finding: Finding) {
+    if findings.len() == MAX_FINDINGS {
+        findings.remove(FIRST_FINDINGS);
+    }
+    findings.push(finding);
+}
+
+fn few(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept = Vec::with_capacity(MAX_FINDINGS);
+    findings.into_iter().for_each(|finding| keep(&mut kept, finding));
+    kept
+}
+
+/// Does it say that what came was no message, or no proper one?
+fn is_no_message(finding: &Finding) -> bool {
+    matches!(finding.rule.class(), RuleClass::Framing | RuleClass::Syntax | RuleClass::Envelope)
+}
+
+/// Does the server turn us away only for now?
+fn is_busy(failure: &HttpFailure) -> bool {
+    let status = failure.status();
+    matches!(failure, HttpFailure::Status { .. })
+        && matches!(status, Some(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE))
+}
+
+/// What to do about an answer of which nothing can be made.
+const REPORT: &str = "report it to the server's author, or see the server's log";
+
+/// What to do where what came in place of an answer explains why none did.
+const NO_MESSAGE: &str = "see the findings: what came cannot be read as an answer, so --timeout alone may not help; report it to the server's author";
 
 /// What to do about a server that breaks the protocol.
 const LENIENT: &str = "report it to the server's author, or try --lenient";

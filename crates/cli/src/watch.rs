@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cardan_proto::finding::{Finding, Strictness};
+use cardan_proto::finding::{Finding, Rule, Strictness};
 use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Event, LogLevel};
 
-use crate::failure::{Failure, MAX_FINDINGS};
+use crate::failure::{Failure, keep};
 use crate::look::style::Style;
 use crate::look::text::Line;
 use crate::look::{Tagging, tagging};
@@ -34,7 +34,7 @@ pub(crate) enum Loudness {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// What the server did wrong, the last of it.
+    /// What the server did wrong, the first and the last of it.
     findings: Vec<Finding>,
     /// How many were told as they came.
     told: usize,
@@ -100,10 +100,16 @@ impl Watch {
             (Loudness::Normal, _) => {}
         }
         seen.told += 1;
-        if seen.findings.len() == MAX_FINDINGS {
-            seen.findings.remove(0);
+        keep(&mut seen.findings, finding);
+    }
+
+    /// Tells what deviates from its shape, unless it was told as it came.
+    pub(crate) fn tell_misshapen(&self) {
+        if (self.loudness, self.strictness) == (Loudness::Normal, Strictness::Standard) {
+            let found = self.findings();
+            let misshapen = found.iter().filter(|finding| finding.rule == Rule::ResultShape);
+            misshapen.for_each(|finding| tell(&format!("finding: {finding}")));
         }
-        seen.findings.push(finding);
     }
 
     fn findings(&self) -> Vec<Finding> {

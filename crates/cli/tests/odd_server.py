@@ -37,6 +37,13 @@ def unsound(number):
         "cut, no id": b'{"jsonrpc":"2.0","result":{"content":[',
         "bytes": text.replace(b"mended", b"\xff\xfe"),
         "prose": b"Traceback (most recent call last)\x07",
+        "pretty": json.dumps(fine, indent=2).encode(),
+        "pretty, no id": json.dumps({"jsonrpc": "2.0", "result": fine["result"]}, indent=2).encode(),
+        "cut in a name": b'{"jsonrpc":"2.0","id":%d,"resu' % number,
+        "cut early": b'{"jsonrpc":"2.0","id":%d,' % number,
+        "chatter": b"\n".join(b"line %d;" % nth for nth in range(40)),
+        "huge, no id": b'{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"' + b"x" * (17 << 20) + b'"}]}}',
+        "huge prose": b"x" * (17 << 20),
     }
     if manner not in lines:
         return False
@@ -56,6 +63,8 @@ def call(number):
         send({"id": number, "result": {"content": [], "isError": True}})
     elif manner == "shape":
         send({"id": number, "result": {"content": "not a list"}})
+    elif manner == "bare":
+        send({"id": number, "result": {}})
     elif manner == "fault":
         error = {"code": -32050, "message": "no \x1b[31mluck", "data": {"tries": 3}}
         send({"id": number, "error": error})
@@ -85,7 +94,7 @@ def call(number):
         send({"id": "ask", "method": "sampling/createMessage", "params": wish})
         sys.stdin.readline()
         send({"id": number, "result": {"content": [{"type": "text", "text": "no model"}], "isError": True}})
-    elif manner in ("answers notes", "mute", "modern"):
+    elif manner in ("answers notes", "mute", "modern", "bad list"):
         send({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})
     # "hang" says nothing.
 
@@ -117,14 +126,21 @@ with open(log, "a", encoding="utf-8") as kept:
         elif method == "initialize":
             version = message["params"]["protocolVersion"]
             info = {"name": "odd", "version": "1"}
-            send({"id": number, "result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}})
+            offered = {"tools": {}, "prompts": {}} if manner == "bad list" else {"tools": {}}
+            send({"id": number, "result": {"protocolVersion": version, "capabilities": offered, "serverInfo": info}})
         elif method == "tools/list":
             hints = {"readOnlyHint": True, "idempotentHint": True}
             takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}}
             schema = {"type": "object", "properties": takes, "dependentRequired": {"word": ["n"]}}
             tool = {"name": "odd", "annotations": hints, "inputSchema": schema}
             more = {"nextCursor": "again"} if manner == "circles" else {}
-            send({"id": number, "result": {"tools": [tool], **more}})
+            bad = [{"name": "noschema"}] if manner == "bad list" else []
+            send({"id": number, "result": {"tools": bad + [tool], **more}})
+        elif method == "prompts/list":
+            send({"id": number, "result": {"prompts": [{}, {"name": "bad", "arguments": 5}, {"name": "fine"}]}})
+        elif method == "prompts/get":
+            said = {"role": "user", "content": {"type": "text", "text": "hi"}}
+            send({"id": number, "result": {"messages": [said]}})
         elif method == "tools/call":
             call(number)
         else:

@@ -13,7 +13,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::Implementation;
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::config::{Attribution, Config, EraChoice, Role};
+use cardan_proto::session::config::{Attribution, Config, EraChoice, Role, Shapes};
 use cardan_proto::session::event::{Ask, Cause, Event, Pushes};
 use cardan_proto::session::state::State;
 use cardan_runtime::driver::Driver;
@@ -46,6 +46,7 @@ pub struct Connector {
     revisions: Revisions,
     strictness: Strictness,
     attribution: Attribution,
+    shapes: Shapes,
     dialect: Dialect,
     limits: Limits,
     secrets: Redactor,
@@ -71,6 +72,7 @@ impl Connector {
             revisions: Revisions::ALL,
             strictness: Strictness::Standard,
             attribution: Attribution::ById,
+            shapes: Shapes::Trusted,
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             secrets: Redactor::default(),
@@ -136,6 +138,12 @@ impl Connector {
     /// What becomes of an answer that does not say whose it is; it ends no call, unless told otherwise.
     pub fn attribution(mut self, attribution: Attribution) -> Self {
         self.attribution = attribution;
+        self
+    }
+
+    /// Whether results are compared with the shape of their method; they are not, unless told otherwise.
+    pub fn shapes(mut self, shapes: Shapes) -> Self {
+        self.shapes = shapes;
         self
     }
 
@@ -349,6 +357,7 @@ impl Connector {
             revisions: self.revisions,
             strictness: self.strictness,
             attribution: self.attribution,
+            shapes: self.shapes,
             dialect: self.dialect,
             limits: self.limits.clone(),
             secrets: self.secrets.clone(),

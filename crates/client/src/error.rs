@@ -103,8 +103,10 @@ impl CallError {
             Self::Violated(violation) if violation.rule == Rule::Oversize => {
                 "allow longer messages (limits.frame_bytes), or ask for less"
             }
-            Self::Violated(_) | Self::Shape(_) | Self::Endless(_) => {
-                "report it to the server's author; lenient mode may help"
+            Self::Violated(_) => "report it to the server's author; lenient mode may help",
+            // Nothing can be made of it at any level.
+            Self::Shape(_) | Self::Endless(_) => {
+                "report it to the server's author; the raw result can be had"
             }
             Self::Unverified(_) => "list again; if it still differs, do not trust it",
             Self::Address(_) => "take it from the server's list; if it is there, lenient mode may help",

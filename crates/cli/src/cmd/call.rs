@@ -1,14 +1,15 @@
 //! `cardan call`: a tool with typed arguments, its result on stdout.
 
-use cardan_client::Class;
+use cardan_client::{Class, Page as _};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::tool::{CallToolParams, CallToolResult, TaskSupport};
-use cardan_proto::model::{ListToolsResult, Raw, RawObject, Tool, task};
+use cardan_proto::model::{Raw, RawObject, Tool, task};
 use cardan_schema::Validator;
 use serde_json::{Map, Value};
 
+use super::entries::{RawPage, name_of, wanted};
 use super::{decode, encode, first};
 use crate::args::CallArgs;
 use crate::arguments::{Arguments, unknown};
@@ -122,7 +123,16 @@ async fn fit(
     {
         return Ok((object, Some(tool.clone())));
     }
-    let tool = find(connection, name).await?;
+    let entry = find(connection, name).await?;
+    let tool: Tool = match wanted("tool", name, &entry) {
+        // Whoever wants no check is not kept from calling it.
+        Err(_) if check == Check::No => {
+            return Ok((arguments.unchecked(&entry.value()["inputSchema"])?, None));
+        }
+        tool => tool.map_err(|failure| {
+            failure.next("report it to the server's author; to call it all the same, add --no-check")
+        })?,
+    };
     let object = match connection.person().console() {
         Some(console) if check == Check::Yes => {
             let schema = tool.input_schema.raw().value();
@@ -175,18 +185,18 @@ fn conforms(tool: &Tool, object: &Map<String, Value>) -> Result<(), Failure> {
     Arguments::refused(name, &flaws)
 }
 
-/// The tool, read from as few pages as it takes.
-async fn find(connection: &Connection, name: &str) -> Result<Tool, Failure> {
-    let mut pages = connection.client().pages::<ListToolsResult>(Method::ToolsList);
+/// The tool as it is listed, read from as few pages as it takes. What is wrong with others is no reason not to call it.
+async fn find(connection: &Connection, name: &str) -> Result<Raw, Failure> {
+    let mut pages = connection.client().pages::<RawPage>(Method::ToolsList);
     let mut seen = Vec::new();
     loop {
         let page = async { pages.next().await.transpose() };
         let Some(page) = connection.looked_up(page).await? else { break };
-        for tool in page.tools {
-            if tool.name == name {
-                return Ok(tool);
+        for entry in page.entries() {
+            match name_of(&entry) {
+                Some(found) if found == name => return Ok(entry),
+                other => seen.extend(other),
             }
-            seen.push(tool.name);
         }
     }
     let known: Vec<&str> = seen.iter().map(String::as_str).collect();

@@ -1,10 +1,9 @@
 //! `cardan list`: everything a server offers, all pages.
 
-use cardan_client::Page;
 use cardan_proto::method::Method;
-use cardan_proto::model::{Cursor, Raw};
-use serde::Deserialize;
+use cardan_proto::model::Raw;
 
+use super::entries::RawPage;
 use super::none_left;
 use crate::args::ListArgs;
 use crate::arguments::unknown;
@@ -83,27 +82,6 @@ impl Kind {
     }
 }
 
-/// A page of anything, its entries as they were written.
-#[derive(Debug, Deserialize)]
-struct RawPage {
-    #[serde(alias = "tools", alias = "resources", alias = "resourceTemplates", alias = "prompts")]
-    entries: Vec<Raw>,
-    #[serde(rename = "nextCursor")]
-    next_cursor: Option<Cursor>,
-}
-
-impl Page for RawPage {
-    type Entry = Raw;
-
-    fn next(&self) -> Option<&Cursor> {
-        self.next_cursor.as_ref()
-    }
-
-    fn entries(self) -> Vec<Raw> {
-        self.entries
-    }
-}
-
 async fn list(
     connection: &Connection,
     kind: Option<Kind>,
@@ -130,9 +108,11 @@ async fn list(
         connection.learn(lists.iter().map(|(kind, entries)| (kind.method(), entries.as_slice())));
     }
     match form {
-        Form::Json => output::print_json(&json(&lists)),
-        Form::Text => output::show(&entry::lines(&lists, detail, Surface::stdout().columns())).map(drop),
+        Form::Json => output::print_json(&json(&lists))?,
+        Form::Text => drop(output::show(&entry::lines(&lists, detail, Surface::stdout().columns()))?),
     }
+    connection.tell_misshapen();
+    Ok(())
 }
 
 fn json(lists: &[(Kind, Vec<Raw>)]) -> String {

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo;
+mod entries;
 mod gateway;
 mod greeting;
 mod health;

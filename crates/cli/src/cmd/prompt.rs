@@ -1,8 +1,9 @@
 //! `cardan prompt`: a prompt with its arguments filled in.
 
 use cardan_proto::method::Method;
-use cardan_proto::model::{GetPromptParams, GetPromptResult, ListPromptsResult, Prompt};
+use cardan_proto::model::{GetPromptParams, GetPromptResult, Prompt};
 
+use super::entries::{RawPage, name_of, wanted};
 use super::{decode, encode, first};
 use crate::args::PromptArgs;
 use crate::arguments::{Arguments, unknown};
@@ -30,13 +31,16 @@ async fn prompt(
     arguments: Arguments,
     results: &Results,
 ) -> Result<(), Failure> {
-    let pages = connection.client().pages::<ListPromptsResult>(Method::PromptsList);
+    let pages = connection.client().pages::<RawPage>(Method::PromptsList);
     let prompts = connection.looked_up(pages.all()).await?;
-    let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
-        let known: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    let Some(entry) = prompts.iter().find(|entry| name_of(entry).as_ref() == Some(&name)) else {
+        let seen: Vec<String> = prompts.iter().filter_map(name_of).collect();
+        let known: Vec<&str> = seen.iter().map(String::as_str).collect();
         return Err(unknown("prompt", &name, "the server", &known).classed(Exit::NotFound));
     };
-    let params = fill(connection, prompt, arguments).await?;
+    let prompt: Prompt = wanted("prompt", &name, entry)
+        .map_err(|failure| failure.next("report it to the server's author; `cardan raw` can ask for it"))?;
+    let params = fill(connection, &prompt, arguments).await?;
     let raw = connection.call(Method::PromptsGet, Some(encode(&params)?)).await?;
     results.raw(&raw)?;
     results.filled(&decode::<GetPromptResult>(&raw)?)

@@ -20,6 +20,7 @@ fn an_answer_without_a_usable_id_is_told_as_it_would_be_without() {
         ("cut, no id", "syntax", r#"{"jsonrpc":"2.0","result":{"content":["#),
         ("bytes", "not-utf8", r"\xff\xfe"),
         ("both", "both-outcomes", r#""message": "both""#),
+        ("pretty", "split", r#"{\n"#),
     ]
     .into_iter()
     .enumerate()

@@ -1,0 +1,164 @@
+//! What a server does wrong is told: which frame, which rule, which bytes, and what to do about it.
+
+#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use common::{Ran, Scratch, cardan, has_python, logged, odd_server};
+use serde_json::Value;
+
+const ODD_HTTP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_http.py");
+
+/// A server over HTTP that misbehaves as told, until it is dropped.
+struct Odd {
+    url: String,
+    child: Child,
+}
+
+impl Odd {
+    fn start(manner: &str) -> Self {
+        let mut command = Command::new("python3");
+        let mut child = command.args([ODD_HTTP, manner]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        Self { url: url.trim_end().to_owned(), child }
+    }
+
+    /// Nobody waits here for what does not come: the calls have no deadline.
+    fn call(&self, words: &[&str]) -> Ran {
+        cardan(&[&["call", &self.url, "odd", "--era", "legacy", "--timeout", "0"], words].concat())
+    }
+}
+
+impl Drop for Odd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with(words: &[&str], manner: &str, log: &str) -> Ran {
+    cardan(&[words, &["--era", "legacy"], &odd_server(manner, log)].concat())
+}
+
+/// TOOL-1, F16: an entry that is listed badly is told where it is listed and where it is wanted, and keeps nobody from its
+/// neighbours.
+#[test]
+fn a_badly_listed_entry_harms_only_itself() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("listed");
+    let log = scratch.file("log");
+    with(&["call", "odd"], "bad list", &log).exits(0).prints("fine\n");
+    with(&["prompt", "fine"], "bad list", &log).exits(0).prints("user: hi\n");
+    let told = [
+        "missing field `inputSchema`",
+        "finding: frame ",
+        "result-shape (call ",
+        r#"in {"name": "noschema"}"#,
+        "; rule: a result has the shape that the schema gives its method",
+    ];
+    let ran = with(&["call", "noschema"], "bad list", &log).exits(11).tells(&told);
+    ran.tells(&["tool noschema", "the server did not run it", "next: ", "--no-check"]);
+    let calls = logged(&log).iter().filter(|message| message["method"] == "tools/call").count();
+    assert_eq!(calls, 1, "what cannot be checked is not sent");
+    with(&["call", "noschema", "n=1", "--no-check"], "bad list", &log).exits(0).prints("fine\n");
+    with(&["prompt", "bad"], "bad list", &log).exits(11).tells(&[
+        "prompt bad",
+        "finding: frame ",
+        "result-shape",
+    ]);
+    // Who lists is told, and who is strict is kept from it.
+    let listed = with(&["list", "tools"], "bad list", &log).exits(0).tells(&told);
+    assert!(listed.stdout.contains("noschema") && listed.stdout.contains("odd"), "{listed:?}");
+    with(&["call", "odd", "--strict"], "bad list", &log).exits(11).tells(&told[1..]);
+}
+
+/// CLI-24, F16: a result without the shape of its method is told with its frame, its rule and its bytes; only --strict ends for
+/// one that can be used all the same.
+#[test]
+fn a_misshapen_result_is_told_with_its_frame() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("misshapen");
+    let log = scratch.file("log");
+    let told = ["finding: frame ", "result-shape (call ", "; rule: a result has the shape"];
+    let ran = with(&["call", "odd"], "shape", &log).exits(11).tells(&told);
+    ran.tells(&["not a list", r#""result": {"content""#, "next: see it as it is with --json"]);
+    with(&["call", "odd"], "bare", &log).exits(0);
+    with(&["call", "odd", "-v"], "bare", &log).exits(0).tells(&told).tells(&["missing field `content`"]);
+    with(&["call", "odd", "--strict"], "bare", &log)
+        .exits(11)
+        .tells(&told)
+        .tells(&["missing field `content`"]);
+}
+
+/// F16: an answer with line breaks inside ends its call at once, and so does one that is cut; the calls have no deadline here. What
+/// waits is told by its first lines, which explain it.
+#[test]
+fn an_answer_in_several_lines_is_told_at_once() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("pretty");
+    let log = scratch.file("log");
+    let call = |manner: &str, timeout: &str| with(&["call", "odd", "--timeout", timeout], manner, &log);
+    for manner in ["pretty", "pretty, no id"] {
+        call(manner, "0").exits(11).tells(&[": split", "finding: frame ", "one message per line", r#"{\n"#]);
+    }
+    call("cut in a name", "0").exits(11).tells(&[": syntax", "\"resu; rule: "]);
+    call("cut early", "0").exits(11).tells(&[": split", r#"{"jsonrpc":"2.0","id":"#]);
+    let ran = call("chatter", "2").exits(12).tells(&["line 0;", "line 2;", "line 38;", "line 39;"]);
+    assert!(!ran.stderr.contains("line 3;"), "{ran:?}");
+    ran.tells(&["next: see the findings"]);
+    // Long lines are told apart by how they begin.
+    call("huge, no id", "0").exits(11).tells(&["oversize"]);
+    call("huge prose", "3").exits(12).tells(&["oversize", "next: see the findings"]);
+}
+
+/// S0-84, F16: over HTTP, too, what comes in place of an answer is a violation, with the rule that holds there; and an answer that never
+/// comes is not waited for.
+#[test]
+fn what_is_no_answer_over_http_is_11() {
+    if !has_python() {
+        return;
+    }
+    for (manner, told) in [
+        ("cut event", &["syntax", "\"resu", "(RFC 8259)"][..]),
+        ("no event", &["syntax", "oops", "(RFC 8259)"]),
+        ("half an event", &["ended without the reply", "broken-event", "no-reply", "\"resu"]),
+        ("empty stream", &["ended without the reply", "no-reply (call "]),
+        ("empty", &["(200 OK) ended without the reply", "no-reply (call "]),
+        ("accepted", &["(202 Accepted) ended without the reply", "no-reply (call "]),
+    ] {
+        let odd = Odd::start(manner);
+        let ran =
+            odd.call(&[]).exits(11).tells(told).tells(&["finding: frame ", "; rule: ", "next: report it"]);
+        assert!(!ran.stderr.contains("stdio"), "{manner}: {ran:?}");
+    }
+    Odd::start("pushed").call(&[]).exits(0).prints("fine\n");
+    Odd::start("page").call(&[]).exits(4).tells(&["text/html", "Log in"]);
+}
+
+/// S0-60: who is turned away for now is told when to come again.
+#[test]
+fn a_busy_server_says_when_to_come_again() {
+    if !has_python() {
+        return;
+    }
+    let busy = Odd::start("busy");
+    busy.call(&[]).exits(4).tells(&[
+        "429",
+        "slow down",
+        "in 7 s",
+        "next: the server is busy: try again in 7 s",
+    ]);
+    let told: Value = serde_json::from_str(&busy.call(&["--json"]).exits(4).stderr).unwrap();
+    assert_eq!(told["error"]["delivery"], "not_sent", "{told}");
+    Odd::start("down").call(&[]).exits(4).tells(&["503", "next: the server is busy: try again in a while"]);
+}
