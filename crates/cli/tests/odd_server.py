@@ -42,8 +42,6 @@ def unsound(number):
         "cut in a name": b'{"jsonrpc":"2.0","id":%d,"resu' % number,
         "cut early": b'{"jsonrpc":"2.0","id":%d,' % number,
         "chatter": b"\n".join(b"line %d;" % nth for nth in range(40)),
-        "huge, no id": b'{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"' + b"x" * (17 << 20) + b'"}]}}',
-        "huge prose": b"x" * (17 << 20),
     }
     if manner not in lines:
         return False
@@ -85,6 +83,10 @@ def call(number):
         send({"id": number, "error": {"code": -32050, "message": "no"}})
     elif manner == "huge":
         send({"id": number, "result": {"content": [{"type": "text", "text": "x" * (17 << 20)}]}})
+    elif manner == "huge, no id":
+        raw(b'{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"' + b"x" * (17 << 20) + b'"}]}}')
+    elif manner == "huge prose":
+        raw(b"x" * (17 << 20))
     elif manner == "extra":
         result = {"content": [{"type": "hologram", "size": 1.50}], "future": [1, 2]}
         send({"id": number, "result": result})

@@ -420,7 +420,7 @@ mod tests {
 
     fn status(status: u16) -> Cause {
         let status = StatusCode::from_u16(status).unwrap();
-        Cause::Http(Box::new(HttpFailure::Status { status, excerpt: "".into(), hints: Hints::default() }))
+        Cause::Http(Box::new(HttpFailure::Status { status, excerpt: "".into(), hints: Box::default() }))
     }
 
     fn late(deadline: Deadline, delivery: Delivery) -> CallError {

@@ -287,7 +287,7 @@ pub(crate) fn refusal(head: &response::Parts, text: &[u8], limits: &Limits) -> H
     HttpFailure::Status {
         status: head.status,
         excerpt: excerpt(text.trim_ascii(), limits.excerpt_bytes),
-        hints: Hints::read(&head.headers),
+        hints: Box::new(Hints::read(&head.headers)),
     }
 }
 

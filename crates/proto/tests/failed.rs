@@ -21,7 +21,7 @@ const LEGACY: &str = "2025-11-25";
 
 fn status(code: u16) -> Cause {
     let status = StatusCode::from_u16(code).unwrap();
-    Cause::Http(Box::new(HttpFailure::Status { status, excerpt: "".into(), hints: Hints::default() }))
+    Cause::Http(Box::new(HttpFailure::Status { status, excerpt: "".into(), hints: Box::default() }))
 }
 
 fn gone() -> Cause {

@@ -34,8 +34,8 @@ pub enum HttpFailure {
         status: StatusCode,
         /// The beginning of the body.
         excerpt: Box<str>,
-        /// How to authorize, where the server says so.
-        hints: Hints,
+        /// How to authorize and when to come again, where the server says so.
+        hints: Box<Hints>,
     },
     /// The session that the request named is gone. Nothing was executed.
     SessionGone {
@@ -202,7 +202,7 @@ mod tests {
 
     fn status(code: u16) -> HttpFailure {
         let status = StatusCode::from_u16(code).unwrap();
-        HttpFailure::Status { status, excerpt: "".into(), hints: Hints::default() }
+        HttpFailure::Status { status, excerpt: "".into(), hints: Box::default() }
     }
 
     /// VER-31, SSE0-6: which failures of the probe speak of the era, and which do not.
@@ -243,7 +243,8 @@ mod tests {
             auth_server: Some("https://as".into()),
             retry_after: None,
         };
-        let failure = HttpFailure::Status { status: StatusCode::UNAUTHORIZED, excerpt: "who?".into(), hints };
+        let (status, hints) = (StatusCode::UNAUTHORIZED, Box::new(hints));
+        let failure = HttpFailure::Status { status, excerpt: "who?".into(), hints };
         assert_eq!(
             failure.to_string(),
             "the server answered 401 Unauthorized: who?; it wants a bearer token, \
@@ -263,7 +264,7 @@ mod tests {
         ] {
             let mut headers = ::http::HeaderMap::new();
             headers.insert(::http::header::RETRY_AFTER, ::http::HeaderValue::from_static(value));
-            let (status, hints) = (StatusCode::TOO_MANY_REQUESTS, Hints::read(&headers));
+            let (status, hints) = (StatusCode::TOO_MANY_REQUESTS, Box::new(Hints::read(&headers)));
             let failure = HttpFailure::Status { status, excerpt: "".into(), hints }.to_string();
             assert!(failure.ends_with(told.unwrap_or("429 Too Many Requests")), "{failure}");
         }
