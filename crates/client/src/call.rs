@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use cardan_proto::session::event::{Change, Interest, Outcome, Progress};
+use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::{CallHandle, Happening};
 use cardan_runtime::witness::Report;
 use serde::de::DeserializeOwned;
@@ -39,6 +40,13 @@ impl Flight {
         match self {
             Self::Once(handle) => handle.cancel(reason),
             Self::Kept(call) => call.cancel(reason.into()),
+        }
+    }
+
+    fn lead(&mut self, onward: Option<CallCx>) {
+        match self {
+            Self::Once(handle) => handle.lead(onward),
+            Self::Kept(call) => call.lead(onward),
         }
     }
 
@@ -83,6 +91,11 @@ impl<T> Call<T> {
                 return Some(progress);
             }
         }
+    }
+
+    /// Where its steps go from now on, of a call that is passed on; none: they wait, as many as may.
+    pub fn lead(&mut self, onward: Option<CallCx>) {
+        self.flight.lead(onward);
     }
 
     /// How it ended, the result unread. Whoever asks again is told again.

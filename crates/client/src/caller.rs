@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cardan_proto::era::Era;
 use cardan_proto::finding::Strictness;
-use cardan_proto::http::stray::Strays;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -21,7 +20,7 @@ use cardan_proto::model::{
 };
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Ask, CallOptions, Interest, LogLevel};
-use cardan_runtime::peer::Peer;
+use cardan_runtime::peer::{Beside, Peer};
 use cardan_runtime::witness::Report;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -103,15 +102,16 @@ impl Caller {
         Call::new(self.flight(method, params, options))
     }
 
-    /// The same for a call that is passed on: what came beside it over HTTP goes beside it over HTTP, in the modern era.
+    /// The same for a call that is passed on: what came beside it over HTTP goes beside it over HTTP, in the modern era,
+    /// and its steps go on to the call that it is made for.
     pub fn start_beside(
         &self,
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
-        strays: Option<Strays>,
+        beside: Beside,
     ) -> Call<Raw> {
-        Call::new(self.flight_beside(method, params, options, strays))
+        Call::new(self.flight_beside(method, params, options, beside))
     }
 
     /// Calls a tool. The handle can be awaited, watched and cancelled. `arguments` must serialise to an object.
@@ -243,7 +243,7 @@ impl Caller {
     }
 
     fn flight(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> Flight {
-        self.flight_beside(method, params, options, None)
+        self.flight_beside(method, params, options, Beside::default())
     }
 
     fn flight_beside(
@@ -251,11 +251,11 @@ impl Caller {
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
-        strays: Option<Strays>,
+        beside: Beside,
     ) -> Flight {
         match &self.reach {
-            Reach::Link(peer, _) => Flight::Once(peer.call_beside(method, params, options, strays)),
-            Reach::Kept(kept) => Flight::Kept(Kept::call(kept, method, params, options, strays)),
+            Reach::Link(peer, _) => Flight::Once(peer.call_beside(method, params, options, beside)),
+            Reach::Kept(kept) => Flight::Kept(Kept::call(kept, method, params, options, beside)),
         }
     }
 

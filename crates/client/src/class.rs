@@ -407,7 +407,6 @@ mod tests {
     use std::collections::HashSet;
     use std::time::Duration;
 
-    use cardan_proto::http::challenge::Hints;
     use cardan_proto::jsonrpc::fault::Fault;
     use cardan_proto::session::event::Stage;
     use cardan_runtime::witness::Report;

@@ -12,6 +12,7 @@ use cardan_proto::http::stray::Strays;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::CallOptions;
+use cardan_runtime::peer::Beside;
 use common::*;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -107,8 +108,8 @@ async fn strays_go_beside_their_call() {
         let http = stage.http().header("Mcp-Param-Own", "ours").unwrap();
         let client = connect(&http).await;
         client.all_tools().await.unwrap();
-        let call =
-            client.start_beside(Method::ToolsCall, params("t"), CallOptions::default(), strays.clone());
+        let beside = Beside { strays: strays.clone(), ..Beside::default() };
+        let call = client.start_beside(Method::ToolsCall, params("t"), CallOptions::default(), beside);
         call.await.unwrap();
         let call = &stage.of("tools/call")[0];
         let mut found: Vec<_> = call

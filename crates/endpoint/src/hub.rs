@@ -85,6 +85,9 @@ const AGAIN: u8 = 2;
 /// Someone who waits will drive it, or a task.
 const SCHEDULED: u8 = 3;
 
+/// How often it is driven again before others come in between.
+const ROUNDS: u32 = 8;
+
 impl<S: Service> Hub<S> {
     /// A session that has not been opened yet, and the handle to tell it of changes.
     pub(crate) fn new<H: Host<Service = S>>(host: &H, principal: Option<Arc<str>>) -> (Arc<Self>, Peer) {
@@ -127,7 +130,7 @@ impl<S: Service> Hub<S> {
     }
 
     /// Takes a note or a reply.
-    pub(crate) fn tell(&self, decoded: Decoded) -> Result<(), Over> {
+    pub(crate) fn tell(self: &Arc<Self>, decoded: Decoded) -> Result<(), Over> {
         let mut inner = self.running().ok_or(Over)?;
         inner.driver.link_mut().arrive(decoded);
         self.drive(&mut inner);
@@ -214,10 +217,19 @@ impl<S: Service> Hub<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drives the session as far as it goes.
-    fn drive(&self, inner: &mut Inner<S>) {
+    /// Drives the session as far as it goes. Where there is ever more to do, others come in between: readers wait for the
+    /// lock, and take what was put for them.
+    fn drive(self: &Arc<Self>, inner: &mut Inner<S>) {
         let mut cx = Context::from_waker(&self.waker);
-        while inner.phase == Phase::Running {
+        for round in 0.. {
+            if inner.phase != Phase::Running {
+                break;
+            }
+            if round >= ROUNDS {
+                self.turn.store(SCHEDULED, Ordering::SeqCst);
+                self.hand_on();
+                break;
+            }
             self.turn.store(DRIVING, Ordering::SeqCst);
             if Pin::new(&mut inner.driver).poll(&mut cx).is_ready() {
                 inner.phase = Phase::Ended;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{CallOptions, Client, Listen, way};
+use cardan_client::{Client, Listen, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
@@ -19,7 +19,7 @@ use cardan_gateway::rules::Pattern;
 use cardan_proto::era::Era;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Change, Interest};
+use cardan_proto::session::event::{CallOptions, Change, Interest};
 use cardan_proto::upkeep::policy::{Backoff, Policy};
 use cardan_runtime::memory;
 use cardan_server::{Cx, Server, Stop};
@@ -193,8 +193,8 @@ async fn lists_come_page_by_page() {
         }
         assert_eq!(sizes, [3, 3, 3, 1], "{era:?}");
         assert_eq!(all, names(&client).await);
-        let odd = bytes::Bytes::from_static(br#"{"cursor":"!"}"#);
-        let error = client.raw(cardan_proto::method::Method::ToolsList, Some(odd), Default::default()).await;
+        let odd = Bytes::from_static(br#"{"cursor":"!"}"#);
+        let error = client.raw(Method::ToolsList, Some(odd), Default::default()).await;
         assert!(error.unwrap_err().to_string().contains("cursor"));
         front.end("done").await;
     }
@@ -413,7 +413,7 @@ async fn what_is_declared_for_listing_is_not_declared_for_calls() {
         if let Ok(making) = &mut spec.making {
             making.connector =
                 making.connector.clone().answer(cardan_client::Answerers::relayed(declared, |_| {
-                    Box::pin(std::future::ready(Ok(bytes::Bytes::from_static(b"{\"action\":\"accept\"}"))))
+                    Box::pin(std::future::ready(Ok(Bytes::from_static(b"{\"action\":\"accept\"}"))))
                 }));
         }
         let fleet = Fleet::start(vec![spec], fleet::Options::default());

@@ -105,7 +105,8 @@ pub struct Limits {
     pub cache_entries: usize,
     /// Client: tools whose output schema is remembered. Results of others cannot be checked.
     pub tools_remembered: usize,
-    /// Progress notes passed on per call and second. More are coalesced to the newest.
+    /// Progress notes told per call and second. More are coalesced to the newest. Steps, which are passed on, are bounded by
+    /// `outbox_bytes` instead.
     pub progress_per_second: u32,
     /// Log notes sent on one link per second. More are dropped and counted.
     pub log_per_second: u32,

@@ -5,7 +5,6 @@
 mod common;
 
 use cardan_proto::finding::Rule;
-use cardan_proto::http::challenge::Hints;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::id::CallId;
 use cardan_proto::session::config::EraChoice;

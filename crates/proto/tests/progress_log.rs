@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::session::event::{
-    CallKey, CallOptions, Command, Deadline, Event, LaneId, LogLevel, Outcome, Progress, Wanted,
+    CallKey, CallOptions, Command, Deadline, Event, LaneId, LogLevel, Outcome, Progress, Steps, Wanted,
 };
 use common::*;
 use serde_json::{Value, json};
@@ -251,6 +251,53 @@ fn a_flood_of_progress_is_thinned() {
         client.feed(progress(3, n));
     }
     assert!(matches!(client.outcome(), Outcome::TimedOut { deadline: Deadline::Total, .. }));
+}
+
+/// PRG-3, F18: where progress is passed on, every note is told as it came, however fast; that one does not grow is a finding.
+#[test]
+fn steps_are_told_whole() {
+    let mut client = Bench::modern_client_with(|c| c.limits.progress_per_second = 1);
+    client.call_with(1, CallOptions { steps: Steps::Whole, ..wanting_progress() });
+    let said = [
+        r#"{"progressToken":2,"progress":1.50,"_meta":{"a":1.0},"odd":[1, 2]}"#,
+        r#"{"progress":1.50,"message":"again","progressToken":2}"#,
+        r#"{"progressToken":2,"progress":9007199254740993}"#,
+    ];
+    let mut heard = Vec::new();
+    for params in said {
+        client.raw(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
+        heard.extend(client.events().into_iter().filter_map(|event| match event {
+            Event::Stepped { params, .. } => Some(params),
+            _ => None,
+        }));
+    }
+    assert_eq!(heard, said);
+    assert_eq!(client.session.findings().count(Rule::ProgressStuck), 1);
+}
+
+/// PRG-1, PRG-10, S2-16: a step that is passed on goes out with the token of its call and is else untouched; a revision
+/// without progress messages gets none, and nobody hears of it who did not ask.
+#[test]
+fn steps_go_out_as_they_came() {
+    let said = json!({"progressToken": 7, "progress": 0.5, "message": "m", "_meta": {"a": 1}});
+    for (revision, has) in [("2025-06-18", true), ("2024-11-05", false)] {
+        let mut wanted = said.clone();
+        wanted["progressToken"] = json!("t");
+        if !has {
+            wanted.as_object_mut().unwrap().remove("message");
+        }
+        let mut server = Bench::legacy_server_with(revision, json!({}), |c| c.limits.progress_per_second = 1);
+        server.feed(legacy(1, "tools/call", json!({"name": "a", "_meta": {"progressToken": "t"}})));
+        let key = server.called().key;
+        for _ in 0..3 {
+            server.local(Command::Step { key, params: raw(&said) });
+            assert_eq!(server.one()["params"], wanted, "{revision}");
+        }
+        server.feed(legacy(2, "tools/call", json!({"name": "a"})));
+        let key = server.called().key;
+        server.local(Command::Step { key, params: raw(&said) });
+        assert_eq!(server.sent(), NOTHING, "{revision}");
+    }
 }
 
 fn log(server: &mut Bench, key: Option<CallKey>, level: LogLevel) -> Vec<Value> {

@@ -51,6 +51,13 @@ impl CallCx {
         }
     }
 
+    /// The same, as the call that this one was passed on as told it: whole, whether it increases or not.
+    pub(crate) fn step(&self, params: Bytes) {
+        if self.progress == Wanted::Yes {
+            self.inbox.command(Command::Step { key: self.key, params });
+        }
+    }
+
     /// Lets the caller go: it comes back for the answer after `retry`. Only where the transport and the
     /// revision can resume; elsewhere the caller stays.
     pub fn release(&self, retry: Duration) {

@@ -105,6 +105,12 @@ const CALLERS: usize = 2;
 /// Turns that happen at one moment when each leads to the next at once.
 const TURNS_PER_LOOK: u32 = 8;
 
+/// Turns before others that run here get theirs: whoever hands in more and more must not have it all for themselves.
+const TURNS_PER_POLL: u32 = 64;
+
+/// Room that is kept for what our side wants.
+const USUAL_WISHES: usize = 1024;
+
 /// How long reading goes on after writing has failed.
 const BROKEN_GRACE: Duration = Duration::from_millis(100);
 
@@ -112,7 +118,7 @@ impl<L: Link, S: Service> Driver<L, S> {
     /// A driver and the handle to reach its peer through.
     pub fn new(link: L, service: Arc<S>, config: Arc<Config>) -> (Self, Peer) {
         let most = config.limits.calls_outbound + config.limits.notes_queued;
-        let inbox = Arc::new(Inbox::new(most, link.witness()));
+        let inbox = Arc::new(Inbox::new(most, config.limits.outbox_bytes, link.witness()));
         let peer = Peer::new(Arc::clone(&inbox));
         let mut session = Session::new(Arc::clone(&config), Moment::ZERO);
         session.carried_by(link.abilities());
@@ -231,6 +237,8 @@ impl<L: Link, S: Service> Driver<L, S> {
                 }
             }
         }
+        // What a burst took is given back.
+        wishes.shrink_to(USUAL_WISHES);
         self.wishes = wishes;
         any
     }
@@ -358,6 +366,10 @@ impl<L: Link, S: Service> Driver<L, S> {
             Event::Progressed { ticket, ref progress } => {
                 self.happen(ticket, Happening::Progress(progress.clone()));
                 self.observe(&event);
+            }
+            Event::Stepped { ticket, ref params } => {
+                self.observe(&event);
+                self.happen(ticket, Happening::Step(params.clone()));
             }
             Event::Listening { ticket, interest } => self.happen(ticket, Happening::Listening(interest)),
             Event::Changed { ref tickets, ref change } => {
@@ -530,6 +542,10 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
             this.session.carried_by(this.link.abilities());
             busy |= this.obey(cx);
             this.write(cx);
+            if busy && turn >= TURNS_PER_POLL {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if busy || this.phase != Phase::Running {
                 continue;
             }

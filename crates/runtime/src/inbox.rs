@@ -31,11 +31,21 @@ impl Wish {
                 matches!(
                     command,
                     Command::Progress { .. }
+                        | Command::Step { .. }
                         | Command::Log { .. }
                         | Command::Note { .. }
                         | Command::Change(_)
                 )
             }
+        }
+    }
+
+    /// What it takes to keep a step; nothing: it is none. Bounded by bytes, since thousands may come at a time and each
+    /// counts, and apart from all else, since whoever tells so much is not to stand in the way of others.
+    fn step_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Command(Command::Step { params, .. }) => Some(params.len() + size_of::<Self>()),
+            _ => None,
         }
     }
 }
@@ -54,12 +64,16 @@ pub(crate) enum Unwanted {
 pub(crate) struct Inbox {
     inner: Mutex<Inner>,
     max: usize,
+    max_step_bytes: usize,
     witness: Option<Arc<dyn Witness>>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     queue: VecDeque<Wish>,
+    /// How many of them are steps, and what these take.
+    steps: usize,
+    step_bytes: usize,
     waker: Option<Waker>,
     gone: bool,
     minted: u64,
@@ -67,9 +81,10 @@ struct Inner {
 }
 
 impl Inbox {
-    /// An empty queue that takes calls and notes up to `max` wishes, towards whom `witness` knows.
-    pub(crate) fn new(max: usize, witness: Option<Arc<dyn Witness>>) -> Self {
-        Self { inner: Mutex::new(Inner::default()), max, witness }
+    /// An empty queue that takes calls and notes up to `max` wishes and so many bytes of steps, towards whom
+    /// `witness` knows.
+    pub(crate) fn new(max: usize, max_step_bytes: usize, witness: Option<Arc<dyn Witness>>) -> Self {
+        Self { inner: Mutex::new(Inner::default()), max, max_step_bytes, witness }
     }
 
     /// What is known of the process on the other side.
@@ -84,8 +99,16 @@ impl Inbox {
             if inner.gone {
                 return Err(Unwanted::Gone);
             }
-            if inner.queue.len() >= self.max && wish.is_bounded() {
-                return Err(Unwanted::Full);
+            match wish.step_bytes() {
+                Some(bytes) if inner.step_bytes + bytes > self.max_step_bytes => return Err(Unwanted::Full),
+                Some(bytes) => {
+                    inner.steps += 1;
+                    inner.step_bytes += bytes;
+                }
+                None if inner.queue.len() - inner.steps >= self.max && wish.is_bounded() => {
+                    return Err(Unwanted::Full);
+                }
+                None => {}
             }
             inner.queue.push_back(wish);
             inner.waker.take()
@@ -118,6 +141,7 @@ impl Inbox {
     pub(crate) fn take(&self, into: &mut VecDeque<Wish>, cx: &Context<'_>) {
         let mut inner = self.lock();
         if !inner.queue.is_empty() {
+            (inner.steps, inner.step_bytes) = (0, 0);
             return std::mem::swap(&mut inner.queue, into);
         }
         if !inner.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -135,6 +159,7 @@ impl Inbox {
         let mut inner = self.lock();
         inner.gone = true;
         inner.waker = None;
+        (inner.steps, inner.step_bytes) = (0, 0);
         std::mem::take(&mut inner.queue)
     }
 
@@ -145,5 +170,35 @@ impl Inbox {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing in here can panic halfway through a change.
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use cardan_proto::session::event::{CallKey, LogLevel};
+
+    use super::*;
+
+    /// F18: a flood of steps is bounded by what it takes and counted beyond, and leaves everyone else their room.
+    #[test]
+    fn f18_a_flood_of_steps_is_bounded_and_in_nobodys_way() {
+        let params = Bytes::from_static(br#"{"progressToken":1,"progress":1}"#);
+        let each = params.len() + size_of::<Wish>();
+        let inbox = Inbox::new(1, 10 * each, None);
+        let flood =
+            || (0..25).for_each(|_| inbox.command(Command::Step { key: CallKey(1), params: params.clone() }));
+        let log = || Command::Log { key: None, level: LogLevel::Info, params: Bytes::from_static(b"{}") };
+        flood();
+        assert_eq!(inbox.dropped(), 15);
+        inbox.command(log());
+        assert_eq!(inbox.dropped(), 15, "there is room for others");
+        inbox.command(log());
+        assert_eq!(inbox.dropped(), 16, "as much as ever");
+        let (mut taken, cx) = (VecDeque::new(), Context::from_waker(Waker::noop()));
+        inbox.take(&mut taken, &cx);
+        assert_eq!(taken.len(), 11);
+        flood();
+        assert_eq!(inbox.dropped(), 31, "what was taken made room");
     }
 }

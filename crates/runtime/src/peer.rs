@@ -15,8 +15,19 @@ use cardan_proto::session::event::{
     Progress, Refusal, Ticket,
 };
 
+use crate::cx::CallCx;
 use crate::inbox::{Inbox, Unwanted, Wish};
 use crate::witness::Report;
+
+/// What belongs to a call that is passed on, beside its bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// Headers of parameters that nothing here is known to mirror.
+    pub strays: Option<Strays>,
+    /// The call that it is made for, where its progress is told whole. Each step goes on there as soon as it comes in, and
+    /// so in its order among whatever else goes on there.
+    pub onward: Option<CallCx>,
+}
 
 /// A handle on one link.
 #[derive(Debug, Clone)]
@@ -33,7 +44,7 @@ impl Peer {
     /// dropping the handle before the outcome cancels it on the wire.
     pub fn call(&self, method: Method, params: Option<Bytes>, options: CallOptions) -> CallHandle {
         let ticket = self.inbox.mint();
-        self.start(ticket, Command::Call(NewCall { ticket, method, params, options }))
+        self.start(ticket, Command::Call(NewCall { ticket, method, params, options }), None)
     }
 
     /// The same for a call that is passed on, with what came beside it.
@@ -42,23 +53,27 @@ impl Peer {
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
-        strays: Option<Strays>,
+        beside: Beside,
     ) -> CallHandle {
-        let Some(strays) = strays else { return self.call(method, params, options) };
+        let Beside { strays, onward } = beside;
         let ticket = self.inbox.mint();
         let call = NewCall { ticket, method, params, options };
-        self.start(ticket, Command::CallBeside(Box::new((call, strays))))
+        let command = match strays {
+            None => Command::Call(call),
+            Some(strays) => Command::CallBeside(Box::new((call, strays))),
+        };
+        self.start(ticket, command, onward)
     }
 
     /// Takes a standing interest. The handle's changes tell; dropping it ends the interest.
     pub fn listen(&self, interest: Interest) -> CallHandle {
         let ticket = self.inbox.mint();
-        self.start(ticket, Command::Listen { ticket, interest })
+        self.start(ticket, Command::Listen { ticket, interest }, None)
     }
 
     pub(crate) fn ask_within(&self, key: CallKey, ask: Ask) -> CallHandle {
         let ticket = self.inbox.mint();
-        self.start(ticket, Command::AskWithin { key, ticket, ask })
+        self.start(ticket, Command::AskWithin { key, ticket, ask }, None)
     }
 
     /// Tells the other side something.
@@ -105,8 +120,8 @@ impl Peer {
         self.inbox.is_gone()
     }
 
-    fn start(&self, ticket: Ticket, command: Command) -> CallHandle {
-        let slot = Arc::new(CallSlot::default());
+    fn start(&self, ticket: Ticket, command: Command, onward: Option<CallCx>) -> CallHandle {
+        let slot = Arc::new(CallSlot::leading(onward));
         match self.inbox.put(Wish::Call(command, ticket, Arc::clone(&slot))) {
             Ok(()) => {}
             Err(Unwanted::Gone) => slot.settle(gone()),
@@ -130,6 +145,8 @@ pub(crate) fn gone() -> Outcome {
 pub enum Happening {
     /// It has come further.
     Progress(Progress),
+    /// The same, as it was told: params of a progress note.
+    Step(Bytes),
     /// A listen is in force; the server honours this.
     Listening(Interest),
     /// Something changed that is listened to.
@@ -167,9 +184,29 @@ struct SlotState {
     dropped: u64,
     waker: Option<Waker>,
     settled: bool,
+    /// Where steps go. None: they wait here.
+    onward: Option<CallCx>,
 }
 
 impl CallSlot {
+    fn leading(onward: Option<CallCx>) -> Self {
+        Self { inner: Mutex::new(SlotState { onward, ..SlotState::default() }) }
+    }
+
+    /// Steps go there from now on, those that waited first.
+    fn lead(&self, onward: Option<CallCx>) {
+        let mut state = self.lock();
+        if let Some(cx) = &onward {
+            for happening in std::mem::take(&mut state.happenings) {
+                match happening {
+                    Happening::Step(params) => cx.step(params),
+                    other => state.happenings.push_back(other),
+                }
+            }
+        }
+        state.onward = onward;
+    }
+
     pub(crate) fn settle(&self, outcome: Outcome) {
         let waker = {
             let mut state = self.lock();
@@ -185,6 +222,10 @@ impl CallSlot {
     pub(crate) fn happen(&self, happening: Happening, max: usize) {
         let waker = {
             let mut state = self.lock();
+            if let (Happening::Step(params), Some(cx)) = (&happening, &state.onward) {
+                // Under the lock, so that none goes to who is no longer there.
+                return cx.step(params.clone());
+            }
             if state.happenings.len() >= max {
                 let dropped = Happening::make_room(&mut state.happenings);
                 state.dropped += dropped;
@@ -230,6 +271,11 @@ impl CallHandle {
         Poll::Pending
     }
 
+    /// Where steps go from now on, those that waited first; none: they wait, as many as may.
+    pub fn lead(&self, onward: Option<CallCx>) {
+        self.slot.lead(onward);
+    }
+
     /// Gives the call up, on the wire too. The outcome still comes, and says so.
     pub fn cancel(&self, reason: impl Into<Cow<'static, str>>) {
         let command = Command::Cancel { ticket: self.ticket, reason: reason.into() };
@@ -273,6 +319,8 @@ impl Drop for CallHandle {
 
 #[cfg(test)]
 mod tests {
+    use cardan_proto::session::event::Wanted;
+
     use super::*;
 
     /// S0-9: what makes room is counted, and never that a listen is in force.
@@ -289,5 +337,28 @@ mod tests {
         assert_eq!(queue, [listening()]);
         assert_eq!(Happening::make_room(&mut queue), 0);
         assert_eq!(queue, [listening()]);
+    }
+
+    /// Steps wait, as many as may, while nobody is there to whom they go; then they go first.
+    #[test]
+    fn steps_wait_for_who_comes_back() {
+        let inbox = Arc::new(Inbox::new(8, 1 << 20, None));
+        let (key, revision) = (CallKey(1), cardan_proto::era::Revision::LATEST_LEGACY);
+        let cx = CallCx::new(key, revision, Wanted::Yes, None, Arc::clone(&inbox));
+        let slot = CallSlot::leading(Some(cx.clone()));
+        let step = |n: u8| slot.happen(Happening::Step(Bytes::copy_from_slice(&[n])), 2);
+        step(1);
+        slot.lead(None);
+        (2..=4).for_each(step);
+        slot.lead(Some(cx));
+        step(5);
+        let mut wishes = VecDeque::new();
+        inbox.take(&mut wishes, &Context::from_waker(Waker::noop()));
+        let told = wishes.into_iter().map(|wish| match wish {
+            Wish::Command(Command::Step { params, .. }) => params[0],
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [1, 3, 4, 5]);
+        assert_eq!(slot.lock().dropped, 1);
     }
 }

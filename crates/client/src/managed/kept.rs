@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use cardan_proto::finding::Finding;
-use cardan_proto::http::stray::Strays;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::moment::Moment;
@@ -17,7 +16,7 @@ use cardan_proto::session::state::State;
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use cardan_proto::upkeep::policy::{Policy, Unconnected};
 use cardan_proto::upkeep::{Input, LinkNumber, Output, Upkeep};
-use cardan_runtime::peer::Peer;
+use cardan_runtime::peer::{Beside, Peer};
 use cardan_runtime::witness::Report;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -26,6 +25,7 @@ use super::bell::Bell;
 use super::board::{Board, Watcher};
 use super::catalog::Catalog;
 use super::ear::Ear;
+use super::overhear::Overhearers;
 use super::resend::KeptCall;
 use crate::cache::Cache;
 use crate::connect::Observer;
@@ -47,6 +47,7 @@ pub(crate) struct Kept {
     standing: Mutex<Standing>,
     transitions: Arc<Board<Transition>>,
     notes: Arc<Board<Event>>,
+    pub(super) overhearers: Overhearers,
     findings: Arc<Board<Finding>>,
     pub(super) keeper: Arc<Bell>,
     pub(super) cache: Arc<Cache>,
@@ -131,6 +132,7 @@ impl Kept {
             standing: Mutex::default(),
             transitions: Board::new(limits.notes_queued),
             notes: Board::new(limits.notes_queued),
+            overhearers: Overhearers::default(),
             findings: Board::new(limits.findings),
             keeper: Arc::new(Bell::default()),
             cache,
@@ -147,9 +149,9 @@ impl Kept {
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
-        strays: Option<Strays>,
+        beside: Beside,
     ) -> KeptCall {
-        KeptCall::new(Arc::clone(kept), method, params, options, strays)
+        KeptCall::new(Arc::clone(kept), method, params, options, beside)
     }
 
     /// A call is on its way over a link.
@@ -300,7 +302,11 @@ impl Kept {
             Event::Opened { revision, greeting } => {
                 self.greeted(link, Settled { revision: *revision, greeting: greeting.clone() });
             }
-            Event::Changed { .. } | Event::Noted(_) | Event::Logged { .. } => self.notes.put(event.clone()),
+            Event::Logged { .. } => {
+                self.overhearers.tell(event);
+                self.notes.put(event.clone());
+            }
+            Event::Changed { .. } | Event::Noted(_) => self.notes.put(event.clone()),
             Event::Found(finding) => self.findings.put(finding.clone()),
             Event::Doubted => self.feed(Input::Doubted { link }),
             _ => {}

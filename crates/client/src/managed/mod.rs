@@ -14,12 +14,13 @@ pub(crate) mod ear;
 mod hearing;
 mod keeper;
 pub(crate) mod kept;
+mod overhear;
 pub(crate) mod resend;
 mod way;
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -122,6 +123,12 @@ impl Managed {
     #[must_use]
     pub fn notes(&self) -> Watcher<Event> {
         self.owner.kept.notes()
+    }
+
+    /// Hears log notes where they come in, in their order among progress and asks, whichever link they come by, until it
+    /// wants no more. Must not block.
+    pub fn overhear(&self, hears: impl Fn(&Event) -> ControlFlow<()> + Send + Sync + 'static) {
+        self.owner.kept.overhearers.join(hears);
     }
 
     /// What the server does wrong from now on, whichever link it comes by.

@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::http::failure::HttpFailure;
-use cardan_proto::http::stray::Strays;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
     CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached,
 };
 use cardan_proto::upkeep::LinkNumber;
-use cardan_runtime::peer::{CallHandle, Happening, Peer};
+use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::{Beside, CallHandle, Happening, Peer};
 use cardan_runtime::witness::Report;
 use tokio::time::Instant;
 
@@ -37,7 +37,7 @@ pub(crate) struct KeptCall {
     params: Option<Bytes>,
     options: CallOptions,
     /// What goes beside it.
-    strays: Option<Strays>,
+    beside: Beside,
     begun: Instant,
     stage: Stage,
     /// How often it was tried again although it was never sent.
@@ -68,19 +68,19 @@ impl KeptCall {
         method: Method,
         params: Option<Bytes>,
         options: CallOptions,
-        strays: Option<Strays>,
+        beside: Beside,
     ) -> Self {
         let begun = Instant::now();
         let stage = match kept.current() {
             Some((peer, link)) => {
                 kept.took_off();
-                let call = peer.call_beside(method.clone(), params.clone(), options, strays.clone());
+                let call = peer.call_beside(method.clone(), params.clone(), options, beside.clone());
                 Stage::Flying(call, link)
             }
             None => Stage::Waiting(wait(&kept, None, patience(&kept, options, begun))),
         };
         let (resends, before, given_up) = (0, None, Mutex::default());
-        Self { kept, method, params, options, strays, begun, stage, resends, before, given_up }
+        Self { kept, method, params, options, beside, begun, stage, resends, before, given_up }
     }
 
     pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
@@ -126,6 +126,14 @@ impl KeptCall {
                 (Poll::Pending, _) => return Poll::Pending,
             }
         }
+    }
+
+    /// Where steps go from now on.
+    pub(crate) fn lead(&mut self, onward: Option<CallCx>) {
+        if let Stage::Flying(handle, _) = &self.stage {
+            handle.lead(onward.clone());
+        }
+        self.beside.onward = onward;
     }
 
     pub(crate) fn cancel(&self, reason: Cow<'static, str>) {
@@ -198,7 +206,7 @@ impl KeptCall {
             Ok((peer, link)) if !spent => {
                 self.kept.took_off();
                 let (method, params) = (self.method.clone(), self.params.clone());
-                Stage::Flying(peer.call_beside(method, params, options, self.strays.clone()), link)
+                Stage::Flying(peer.call_beside(method, params, options, self.beside.clone()), link)
             }
             Ok(_) => Stage::Over(self.before.take().unwrap_or_else(|| self.timed_out())),
             Err(cause) => {

@@ -15,7 +15,7 @@ use cardan_proto::session::event::{
 };
 use cardan_proto::task::{Design, cross};
 use cardan_runtime::cx::CallCx;
-use cardan_runtime::peer::Peer;
+use cardan_runtime::peer::{Beside, Peer};
 use cardan_runtime::service::Handler;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -169,11 +169,8 @@ impl Guest {
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
         let options = terms::options(progress, Rounds::Ours, self.call_timeout, self.unlinked);
-        let mut call = self.line.managed.start(method.clone(), params, options);
-        while let Some(at) = call.progress().await {
-            cx.progress(at.progress, at.total, at.message.as_deref());
-        }
-        call.outcome().await
+        let beside = Beside { onward: terms::onward(cx), ..Beside::default() };
+        self.line.managed.start_beside(method.clone(), params, options, beside).outcome().await
     }
 
     /// The same where the upstream has tasks, in the one design or the other.

@@ -359,11 +359,6 @@ impl Relay {
         Self(core)
     }
 
-    /// What the upstream spoke when it was last met.
-    pub(crate) fn era(&self) -> Era {
-        self.0.era()
-    }
-
     /// Does a call come back that has been running here all the while?
     pub(crate) fn is_going_on(&self, called: &Called) -> bool {
         modern::goes_on(&self.0, called)

@@ -118,9 +118,9 @@ async fn go_on(
         return Err(Fault::invalid_params(why));
     };
     let bound = Bound::of(&called.call, principal.clone())?;
-    let running = core.park.take(&state, &bound).await?;
+    let mut running = core.park.take(&state, &bound).await?;
     running.resume(cx, called.answers.take());
-    running.run(core, principal, cx, &called).await
+    running.run(core, principal, &called).await
 }
 
 /// Who is told what a listen brings.

@@ -1,11 +1,12 @@
 //! The lines that calls share, or hold alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use cardan_client::{CallError, Managed, Settled, Watcher};
+use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::session::event::Event;
@@ -15,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::askable::Askable;
-use super::line::{Hears, Line};
+use super::line::{Hears, Line, level_of};
 use super::loan::Loan;
 use super::tasks::Tended;
 use super::voice::{Holder, Voice};
@@ -77,16 +78,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// What comes by it from now on, where its voice does not hear it.
-    pub(super) fn overheard(&self) -> Option<Watcher<Event>> {
-        (self.origin == Origin::Lent).then(|| {
-            let mut notes = self.line.managed.notes();
-            // What was told before concerns nobody.
-            while notes.try_next().is_some() {}
-            notes
-        })
-    }
-
     /// The tasks that its server may ask for.
     pub(super) fn tended(&self) -> &Tended {
         &self.voice.tended
@@ -129,7 +120,7 @@ enum Held {
 enum Origin {
     /// Opened here.
     Own,
-    /// Kept by someone else: what comes by it is overheard.
+    /// Kept by someone else: its voice overhears what is logged there.
     Lent,
     /// The same, but its voice hears what comes by it.
     Loaned,
@@ -153,7 +144,7 @@ impl Pool {
             let (line, behind) = (Line::lent(managed), watch::Sender::default());
             let (askable, voice, origin) = match loan {
                 Some(Loan { askable, voice }) => (askable, voice, Origin::Loaned),
-                None => (Askable::NOTHING, Arc::default(), Origin::Lent),
+                None => (Askable::NOTHING, overhearing(&line.managed), Origin::Lent),
             };
             let shared = Arc::new(Shared { line, voice, origin, behind });
             let entry = Entry { shared, running: 0, idle: Instant::now(), held: Held::No };
@@ -404,6 +395,22 @@ impl Drop for Leaving {
             pool.freed.notify_waiters();
         }
     }
+}
+
+/// A voice that hears what is logged on a connection which someone else keeps, for as long as there is a voice.
+fn overhearing(managed: &Managed) -> Arc<Voice> {
+    let voice = Arc::new(Voice::default());
+    let hears = Arc::downgrade(&voice);
+    managed.overhear(move |event| {
+        let Some(voice) = hears.upgrade() else { return ControlFlow::Break(()) };
+        if let Event::Logged { params } = event
+            && let Some(level) = level_of(params)
+        {
+            voice.log(level, params.clone());
+        }
+        ControlFlow::Continue(())
+    });
+    voice
 }
 
 /// Looks after lines that nobody uses.

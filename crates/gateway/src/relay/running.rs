@@ -4,19 +4,18 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use cardan_client::{Call, CallError, Managed, Watcher};
+use cardan_client::{Call, CallError, Managed};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
-use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, Event, LogLevel, Outcome, Rounds};
+use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, LogLevel, Outcome, Rounds};
 use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::Beside;
 
 use super::askable::Askable;
 use super::explain::Found;
-use super::line::level_of;
 use super::names::{Tasks, concern};
 use super::park::Bound;
 use super::pool::{Lease, Need};
@@ -56,8 +55,6 @@ pub(super) struct Running {
     method: Method,
     /// What a legacy upstream may ask for it; none: nothing.
     asking: Option<Arc<Asking>>,
-    /// What comes by a line that it holds alone and that someone else keeps.
-    overheard: Option<Watcher<Event>>,
     /// What is found on its line while it runs, where its failure is to be explained.
     found: Option<Found>,
     upstream: Era,
@@ -92,11 +89,8 @@ pub(crate) type Held = Option<Box<dyn Any + Send>>;
 
 /// What happened to a call.
 enum Step {
-    Progress(Option<cardan_proto::session::event::Progress>),
+    Ended(Outcome),
     Asked(Vec<(Box<str>, Ask)>),
-    Overheard(Option<(LogLevel, Bytes)>),
-    /// Nothing more can be overheard.
-    Deaf,
 }
 
 impl Running {
@@ -149,13 +143,10 @@ impl Running {
         let method = called.call.method.clone();
         let options =
             terms::options(called.progress, plan.rounds, core.options.call_timeout, core.options.grace);
-        // Before the call, so that none of its words is missed.
-        let overheard = if need == Need::Any { None } else { lease.shared.overheard() };
         let found = core.options.explain.as_ref().map(|_| Found::begin(&line.managed, &core.found));
-        let (name, strays) = (method.clone(), terms::strays(&called, upstream));
-        let call = line.managed.start_beside(name, params, options, strays);
+        let beside = Beside { strays: terms::strays(&called, upstream), onward: terms::onward(cx) };
+        let call = line.managed.start_beside(method.clone(), params, options, beside);
         let running = Self {
-            overheard,
             found,
             call,
             method,
@@ -175,72 +166,63 @@ impl Running {
             },
             held,
         };
-        running.run(core, principal, cx, &called).await
+        running.run(core, principal, &called).await
     }
 
     /// The client is back, with these answers.
-    pub(super) fn resume(&self, cx: &CallCx, answers: Option<Answers>) {
+    pub(super) fn resume(&mut self, cx: &CallCx, answers: Option<Answers>) {
+        self.call.lead(terms::onward(cx));
         if let Some(asking) = &self.asking {
             asking.resume(cx.clone(), answers);
         }
     }
 
-    /// Waits for what becomes of it, and passes on what it says before.
+    /// Waits for what becomes of it. What it says before is passed on where it comes in.
     pub(super) async fn run(
         mut self,
         core: &Core,
         principal: Option<Arc<str>>,
-        cx: &CallCx,
         called: &Called,
     ) -> Result<Answer, Fault> {
-        loop {
-            match self.step().await {
-                Step::Progress(Some(at)) => cx.progress(at.progress, at.total, at.message.as_deref()),
-                Step::Overheard(log) => pass_on(cx, log),
-                Step::Deaf => self.overheard = None,
-                Step::Progress(None) => {
-                    let outcome = self.call.outcome().await;
-                    if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
-                        settle(lease.shared.line.managed.clone()).await;
-                    }
-                    // What was told before the reply is told before it.
-                    while let Some(event) = self.overheard.as_mut().and_then(Watcher::try_next) {
-                        pass_on(cx, log_of(&event));
-                    }
-                    let found = self.found.take().map(|mut found| found.take());
-                    let failure = found.and_then(|found| Some((self.call.failure(&outcome)?, found)));
-                    self.release(core, principal.clone(), &outcome);
-                    if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
-                        (called.revision.era(), &self.method, &outcome)
-                    {
-                        core.mirrored.learn(page);
-                    }
-                    let outcome = match self.tasks {
-                        Tasks::No => outcome,
-                        Tasks::Maybe => {
-                            let owner = Owner { session: self.session, ..Owner::of(principal.as_ref()) };
-                            let outcome = core.tasks.remember(&called.call, &owner, outcome);
-                            core.names.outward(self.tasks, &self.method, outcome)
-                        }
-                    };
-                    let (method, upstream) = (&self.method, self.upstream);
-                    let client = match self.words {
-                        Words::Clients => called.revision.era(),
-                        Words::Upstreams => upstream,
-                    };
-                    let answer = terms::answer(outcome, method, client, upstream, &core.who);
-                    return Ok(match &core.options.explain {
-                        Some(explain) => explain.answer(answer, failure, &core.options.secrets),
-                        None => answer,
-                    });
-                }
-                Step::Asked(entries) => {
-                    let bound = Bound::of(&called.call, principal)?;
-                    let state = Some(core.park.put(self, bound)?);
-                    return Ok(Answer::Ask(Asks { entries, state }));
-                }
+        let outcome = match self.step().await {
+            Step::Ended(outcome) => outcome,
+            Step::Asked(entries) => {
+                let bound = Bound::of(&called.call, principal)?;
+                // What it tells meanwhile is for the retry.
+                self.call.lead(None);
+                let state = Some(core.park.put(self, bound)?);
+                return Ok(Answer::Ask(Asks { entries, state }));
             }
+        };
+        if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
+            settle(lease.shared.line.managed.clone()).await;
         }
+        let found = self.found.take().map(|mut found| found.take());
+        let failure = found.and_then(|found| Some((self.call.failure(&outcome)?, found)));
+        self.release(core, principal.clone(), &outcome);
+        if let (Era::Modern, Method::ToolsList, Outcome::Done(page)) =
+            (called.revision.era(), &self.method, &outcome)
+        {
+            core.mirrored.learn(page);
+        }
+        let outcome = match self.tasks {
+            Tasks::No => outcome,
+            Tasks::Maybe => {
+                let owner = Owner { session: self.session, ..Owner::of(principal.as_ref()) };
+                let outcome = core.tasks.remember(&called.call, &owner, outcome);
+                core.names.outward(self.tasks, &self.method, outcome)
+            }
+        };
+        let (method, upstream) = (&self.method, self.upstream);
+        let client = match self.words {
+            Words::Clients => called.revision.era(),
+            Words::Upstreams => upstream,
+        };
+        let answer = terms::answer(outcome, method, client, upstream, &core.who);
+        Ok(match &core.options.explain {
+            Some(explain) => explain.answer(answer, failure, &core.options.secrets),
+            None => answer,
+        })
     }
 
     /// Waits for its end, whatever becomes known before.
@@ -272,17 +254,12 @@ impl Running {
     }
 
     async fn step(&mut self) -> Step {
-        match (&self.asking, &mut self.overheard) {
-            (None, None) => Step::Progress(self.call.progress().await),
-            (Some(asking), _) => tokio::select! {
+        match &self.asking {
+            None => Step::Ended(self.call.outcome().await),
+            Some(asking) => tokio::select! {
                 biased;
-                progress = self.call.progress() => Step::Progress(progress),
+                outcome = self.call.outcome() => Step::Ended(outcome),
                 entries = asking.next() => Step::Asked(entries),
-            },
-            (None, Some(overheard)) => tokio::select! {
-                biased;
-                event = overheard.next() => event.map_or(Step::Deaf, |event| Step::Overheard(log_of(&event))),
-                progress = self.call.progress() => Step::Progress(progress),
             },
         }
     }
@@ -307,18 +284,4 @@ fn unreached(core: &Core, error: CallError) -> Fault {
 fn kept_for(core: &Core, principal: Option<&Arc<str>>, called: &Called) -> Option<Lease> {
     let state = called.call.params.text(Param::RequestState)?;
     core.reserve.take(&Ticket { principal: principal.cloned(), state: (&*state).into() })
-}
-
-/// Log notes are the only thing that concerns a call and comes outside of it, where nobody can be asked.
-fn log_of(event: &Event) -> Option<(LogLevel, Bytes)> {
-    match event {
-        Event::Logged { params } => Some((level_of(params)?, params.clone())),
-        _ => None,
-    }
-}
-
-fn pass_on(cx: &CallCx, log: Option<(LogLevel, Bytes)>) {
-    if let Some((level, params)) = log {
-        cx.log(level, params);
-    }
 }

@@ -9,7 +9,8 @@ use cardan_proto::jsonrpc::envelope::{MetaKey, Param, Params};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, CallOptions, Called, LogLevel, Outcome, Rounds, Wanted};
+use cardan_proto::session::event::{Answer, CallOptions, Called, LogLevel, Outcome, Rounds, Steps, Wanted};
+use cardan_runtime::cx::CallCx;
 use serde_json::Value;
 
 use super::who::Who;
@@ -25,7 +26,12 @@ pub(super) fn options(
 ) -> CallOptions {
     let never = Duration::ZERO;
     let (idle, total) = (Some(silent.unwrap_or(never)), Some(never));
-    CallOptions { idle, total, unlinked, progress, rounds, ..CallOptions::default() }
+    CallOptions { idle, total, unlinked, progress, steps: Steps::Whole, rounds, ..CallOptions::default() }
+}
+
+/// Where the progress of a client's call goes: to it, as it comes. Who wants none has nobody told.
+pub(super) fn onward(cx: &CallCx) -> Option<CallCx> {
+    cx.wants_progress().then(|| cx.clone())
 }
 
 /// What is to go beside a call, to an upstream of this era. Only a modern one could have asked for it.

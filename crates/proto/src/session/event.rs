@@ -136,6 +136,13 @@ pub enum Command {
         /// How far.
         progress: Progress,
     },
+    /// The same, as someone else told it: it is passed on whole.
+    Step {
+        /// Which.
+        key: CallKey,
+        /// Params of the note, a JSON object. Only its token is ours to say.
+        params: Bytes,
+    },
     /// Server: the caller may leave and come back for the answer, where the link can do that.
     Release {
         /// Which call.
@@ -229,6 +236,8 @@ pub struct CallOptions {
     pub unlinked: Option<Duration>,
     /// Ask for progress notes.
     pub progress: Wanted,
+    /// How they are told.
+    pub steps: Steps,
     /// May it be sent again when the link is lost? Of interest where connections are kept; a session sends once.
     pub repeat: Repeat,
     /// Who answers when the result asks for input.
@@ -277,6 +286,16 @@ pub enum Wanted {
     No,
     /// Yes.
     Yes,
+}
+
+/// How the progress of a call of ours is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Steps {
+    /// Read, and no more often than anyone can look at it.
+    #[default]
+    Read,
+    /// Note by note, as they came: whoever called passes them on.
+    Whole,
 }
 
 /// How a handler answers.
@@ -519,6 +538,13 @@ pub enum Event {
         ticket: Ticket,
         /// How far.
         progress: Progress,
+    },
+    /// The same, where that is told note by note.
+    Stepped {
+        /// Which.
+        ticket: Ticket,
+        /// The params of the note, as they came.
+        params: Bytes,
     },
     /// The server logs.
     Logged {

@@ -338,6 +338,7 @@ impl Session {
             Command::Cancel { ticket, reason } => self.cancel(ticket, reason),
             Command::Answer { key, answer } => self.answer(key, answer),
             Command::Progress { key, progress } => self.progress(key, progress),
+            Command::Step { key, params } => self.step(key, &params),
             Command::Release { key, retry } => self.release(key, retry),
             Command::Log { key, level, params } => self.log(key, level, params),
             Command::Change(change) => self.change(&change),

@@ -1,4 +1,7 @@
 //! Progress, both directions: only upwards, no faster than the limit, the newest value held, not lost.
+//!
+//! What is passed on from one session to another is none of our own: each note goes as it came, and where a value does
+//! not grow, that is recorded. How much of it may wait is bounded where it waits.
 
 use std::time::Duration;
 
@@ -6,12 +9,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{CallKey, Event, Progress, Wanted};
+use super::event::{CallKey, Event, Progress, Steps, Wanted};
 use super::tables::{Grave, Pending, Purpose};
 use crate::era::gates;
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
 use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::write;
 use crate::method::Method;
 use crate::moment::Moment;
@@ -88,9 +92,12 @@ impl Pace {
         self.greatest.is_none_or(|greatest| progress.progress > greatest)
     }
 
-    fn take(&mut self, progress: Progress, now: Moment, max: u32) -> Step {
-        let value = progress.progress;
+    fn reach(&mut self, value: f64) {
         self.greatest = Some(self.greatest.map_or(value, |greatest| greatest.max(value)));
+    }
+
+    fn take(&mut self, progress: Progress, now: Moment, max: u32) -> Step {
+        self.reach(progress.progress);
         if now.since(self.window) >= SECOND {
             (self.window, self.passed) = (now, 0);
         }
@@ -180,6 +187,22 @@ impl Session {
         self.send_note(lane, Method::Progress, Some(Bytes::from(params)));
     }
 
+    /// How far a call of the peer has come, in the words of whoever runs it.
+    pub(super) fn step(&mut self, key: CallKey, params: &[u8]) {
+        let Some(running) = self.inbound.get(key) else { return };
+        let Some(token) = token_of(&running.call.params) else { return };
+        let token = Edit::Set(Param::ProgressToken.name(), &token);
+        let spliced = match gates(running.revision).progress_message {
+            true => splice(params, &[token]),
+            false => splice(params, &[token, Edit::Drop("message")]),
+        };
+        let lane = running.lane;
+        // Whoever hands it in has read it: it is an object.
+        if let Ok(params) = spliced {
+            self.send_note(lane, Method::Progress, Some(params));
+        }
+    }
+
     /// The newest progress goes out before the reply does.
     pub(super) fn send_held(&mut self, key: CallKey) {
         let now = self.now;
@@ -213,16 +236,32 @@ impl Session {
             pending.idle = Some(now + pending.options.idle.unwrap_or(idle));
         }
         let stuck = (!pending.pace.grows(&progress)).then_some(progress.progress);
-        let (step, purpose) = (pending.pace.take(progress, now, max), pending.purpose.clone());
+        let purpose = pending.purpose.clone();
+        let step = match pending.options.steps {
+            Steps::Read => Some(pending.pace.take(progress, now, max)),
+            Steps::Whole => {
+                pending.pace.reach(progress.progress);
+                None
+            }
+        };
         if let Some(value) = stuck {
             self.find(Rule::ProgressStuck, Some(token), value.to_string());
         }
+        let Some(step) = step else { return self.stepped(&purpose, params) };
         match (step, purpose) {
             (Step::Pass(progress), Purpose::Call(ticket)) => {
                 self.event(Event::Progressed { ticket, progress })
             }
             (Step::Hold(due), Purpose::Call(_)) => self.ring_by(due),
             _ => {}
+        }
+    }
+
+    fn stepped(&mut self, purpose: &Purpose, params: &Params) {
+        if let (Purpose::Call(ticket), Some(raw)) = (purpose, params.raw()) {
+            // A copy: many may wait, and a part of what was read would keep all of it.
+            let params = Bytes::copy_from_slice(raw);
+            self.event(Event::Stepped { ticket: *ticket, params });
         }
     }
 

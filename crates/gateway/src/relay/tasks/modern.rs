@@ -17,6 +17,7 @@ use cardan_proto::session::event::{Answer, Called, Change, Outcome, Rounds};
 use cardan_proto::task::Design;
 use cardan_proto::task::cross::{self, Brings};
 use cardan_runtime::cx::CallCx;
+use cardan_runtime::peer::Beside;
 use serde_json::json;
 
 use super::ledger::{Entry, Owner, unknown};
@@ -106,11 +107,9 @@ impl Crossing<'_> {
         let params = splice(&params, &[Edit::Set("task", b"{}")]).unwrap_or(params);
         let (silent, unlinked) = (self.core.options.call_timeout, self.core.options.grace);
         let options = terms::options(called.progress, Rounds::Callers, silent, unlinked);
-        let mut call = lease.shared.line.managed.start(Method::ToolsCall, Some(params), options);
-        while let Some(at) = call.progress().await {
-            cx.progress(at.progress, at.total, at.message.as_deref());
-        }
-        let outcome = call.outcome().await;
+        let beside = Beside { onward: terms::onward(cx), ..Beside::default() };
+        let managed = &lease.shared.line.managed;
+        let outcome = managed.start_beside(Method::ToolsCall, Some(params), options, beside).outcome().await;
         let made = match &outcome {
             Outcome::Done(result) => member_of(result, "task").ok().flatten(),
             _ => None,
