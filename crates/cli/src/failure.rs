@@ -419,6 +419,10 @@ impl From<CallError> for Failure {
                 Self::new(Exit::Violation, message)
                     .next(format!("ask the server for less: a message has at most {most} MiB here"))
             }
+            // Nobody can mend half a message.
+            CallError::Violated(violation) if matches!(violation.rule, Rule::Split | Rule::Syntax) => {
+                Self::new(Exit::Violation, message).next(REPORT)
+            }
             CallError::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
             _ => Self::new(Exit::Violation, message).next(next),
         };

@@ -239,7 +239,7 @@ const ERAS: [(Era, Era); 4] = [
 async fn f18_a_burst_crosses_whole() {
     let burst: Script = Arc::new(|| (1..=5000).map(|n| step(&format!(r#""progress":{n}"#))).collect());
     let check = |lines: Vec<String>, place: &str| {
-        let seen: Vec<_> = lines.iter().map(short).collect();
+        let seen: Vec<_> = lines.iter().map(|line| short(line)).collect();
         let wanted: Vec<_> = (1..=5000).map(|n| format!("p{n}")).chain(["end".to_owned()]).collect();
         assert_eq!(seen.len(), wanted.len(), "{place}");
         assert!(seen == wanted, "{place}: in order");
@@ -287,19 +287,20 @@ async fn what_is_said_keeps_its_order() {
     for cell in CELLS {
         let eras = (cell.client, cell.server);
         let mut hand = at_relay(eras, &cell, Arc::clone(&plain)).await;
-        let seen: Vec<_> = hand.call("t", &json!({}), true).await.iter().map(short).collect();
+        let seen: Vec<_> = hand.call("t", &json!({}), true).await.iter().map(|line| short(line)).collect();
         assert_eq!(seen, wanted, "{cell:?}");
         // A modern server asks by its result.
         if cell.server == Era::Legacy {
             let mut hand = at_relay(eras, &cell, Arc::clone(&asking)).await;
             let can = json!({"elicitation": {}});
-            let seen: Vec<_> = hand.call("t", &can, true).await.iter().map(short).collect();
+            let seen: Vec<_> = hand.call("t", &can, true).await.iter().map(|line| short(line)).collect();
             assert_eq!(seen, asked, "{cell:?}");
         }
     }
     for era in ERAS {
         let mut hand = at_front(era.0, era.1, Arc::clone(&plain)).await;
-        let seen: Vec<_> = hand.call("one__t", &json!({}), true).await.iter().map(short).collect();
+        let seen: Vec<_> =
+            hand.call("one__t", &json!({}), true).await.iter().map(|line| short(line)).collect();
         assert_eq!(seen, wanted, "front {era:?}");
     }
 }
