@@ -21,6 +21,7 @@ mod listens;
 mod meant;
 mod notes;
 mod opening;
+mod options;
 mod outcome;
 mod progress;
 pub mod replay;
