@@ -88,7 +88,7 @@ impl Log {
     /// What has to be known, however little is wanted.
     pub(crate) fn insist(self, event: &str, message: &str) {
         match self.style {
-            Style::Text => tell(message),
+            Style::Text => tell_page(message),
             Style::Json => self.put(Level::Warn, event, message, |_| {}),
         }
     }

@@ -119,7 +119,11 @@ fn f22_a_call_in_a_session_that_is_taken_is_told() {
     let running = send_for(world.at(0), "application/json", &session.headers(), &call.to_string()).unwrap();
     session.echoes(world.at(0), 2, "beside it");
     way.cut();
-    until("the other takes it", || is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken"));
+    until("the other takes it", || {
+        is_echo(&session.echo(world.at(1), 3, "taken").unwrap(), 3, "taken") && {
+            world.count(1, "cardan_replica_takeovers_total") == 1
+        }
+    });
     way.mend();
     let told = read(running, &[]).unwrap();
     assert_eq!(told.messages[0]["error"]["data"]["mayHaveExecuted"], true, "{told:?}");

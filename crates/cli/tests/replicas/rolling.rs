@@ -145,9 +145,14 @@ fn f23_who_comes_in_the_place_of_another_is_another() {
     *way.next.lock().unwrap() = Next::Unanswered;
     let got = session.echo(world.at(0), 2, "done, and nobody can tell").unwrap();
     assert_eq!(got.status, 502, "{got:?}");
-    way.to.store(first, Ordering::SeqCst);
+    let lead = |port| {
+        way.to.store(port, Ordering::SeqCst);
+        way.cut();
+        way.mend();
+    };
+    lead(first);
     session.echoes(world.at(0), 3, "by its owner");
-    way.to.store(second, Ordering::SeqCst);
+    lead(second);
     owner.child.kill().unwrap();
     owner.child.wait().unwrap();
     session.echoes(world.at(0), 4, "when its lease is over");
