@@ -26,7 +26,7 @@ const BUILD: [&str; 6] = ["build", "--profile", "dist", "--locked", "-p", "carda
 const APART: &str = "-Clink-arg=-Wl,-z,keep-text-section-prefix";
 
 /// Where everything stands is settled while linking. Else a pointer in each of a hundred pages is put right at every start, and each of
-/// those pages copied for it: a quarter of what a warm call takes.
+/// those pages copied for it: a fifth of what a warm call takes.
 const FIXED: &str = "-Crelocation-model=static";
 
 /// Functions that are named and not there have become parts of others.
