@@ -12,6 +12,7 @@ mod mount;
 mod old_events;
 mod pressure;
 mod rig;
+mod stolen;
 mod timers;
 mod windows;
 mod wire;

@@ -64,6 +64,12 @@ impl Answer {
         self.head.header(name)
     }
 
+    /// Every byte of it that does not tell the time.
+    pub(crate) fn undated(&self) -> (u16, Vec<&(String, String)>, &Bytes) {
+        let headers = self.head.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
+        (self.head.status, headers.collect(), &self.body)
+    }
+
     /// The one message in the body.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), "application/json", "{self:?}");
