@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,8 +57,13 @@ impl World {
              [servers.nasty]\ncommand = \"python3\"\nargs = ['{nasty}']\n"
         );
         fs::write(scratch.file("cardan.toml"), config).unwrap();
+        // A program that is called like no other.
+        fs::create_dir(scratch.file("bin")).unwrap();
+        let server = scratch.file("bin/serve-demo-here");
+        fs::write(&server, format!("#!/bin/sh\nexec '{CARDAN}' demo\n")).unwrap();
+        fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
         let folder = Path::new(CARDAN).parent().unwrap().display().to_string();
-        let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+        let path = format!("{folder}:{}:{}", scratch.file("bin"), std::env::var("PATH").unwrap());
         let env = vec![
             ("HOME", scratch.file("home")),
             ("XDG_CACHE_HOME", scratch.file("cache")),
@@ -100,7 +106,7 @@ impl World {
 
     /// What bash would put in place of the end of this line.
     fn bash(&self, line: &str) -> Vec<String> {
-        let script = "source <(cardan completions bash); COMP_LINE=$1; COMP_POINT=${#1}; _cardan cardan; \
+        let script = "source <(cardan completions bash); COMP_LINE=$1; COMP_POINT=${#1}; _cardan cardan \"${1##* }\"; \
                       [ ${#COMPREPLY[@]} = 0 ] || printf '%s\\n' \"${COMPREPLY[@]}\"";
         let ran = self.run("bash", &["--norc", "--noprofile", "-c", script, "bash", line]).exits(0);
         assert_eq!(ran.stderr, "");
@@ -201,10 +207,27 @@ fn bash_is_offered_what_there_is() {
         ("cardan call demo absent ", &[]),
         ("cardan nonsense ", &[]),
         ("cardan call demo add -- sh letter", &["letter.txt "]),
+        ("cardan call add -- serve-demo-h", &["serve-demo-here "]),
+        ("cardan config add here -- serve-demo-h", &["serve-demo-here "]),
+        ("cardan call add -- ./letter", &["./letter.txt "]),
+        ("cardan search -- serve-demo-h", &[]),
     ] {
         assert_eq!(world.bash(line), offered, "{line}");
     }
     assert!(!Path::new(&world.scratch.file("pwned")).exists());
+}
+
+/// CLI-50: where bash-completion is loaded it completes the command behind `--`, under each of its names.
+#[test]
+fn bash_completion_completes_what_is_behind_the_dashes() {
+    let world = World::new("bash-completion");
+    for name in ["_command_offset", "_comp_command_offset"] {
+        let script = "source <(cardan completions bash); eval \"$1() { COMPREPLY=(\\\"from \\$1\\\"); }\"; \
+                      COMP_WORDS=(cardan call add a = 2 -- np); COMP_CWORD=7; COMP_LINE='cardan call add a=2 -- np'; \
+                      COMP_POINT=${#COMP_LINE}; _cardan cardan np; echo \"${COMPREPLY[@]}\"";
+        let ran = world.run("bash", &["--norc", "--noprofile", "-c", script, "bash", name]).exits(0);
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("from 7\n", ""), "{name}");
+    }
 }
 
 /// CLI-51: Tab starts no server, and asks one only where a daemon has it running.
@@ -277,6 +300,8 @@ fn fish_completes() {
     assert_eq!(offers("cardan call nasty pl"), "plain\tDoes it.\n");
     assert_eq!(offers("cardan read demo demo://cl"), "demo://clock\tThe current time.\n");
     assert_eq!(offers("cardan call demo note level=er"), "level=error\n");
+    assert!(offers("cardan call add -- serve-demo-h").starts_with("serve-demo-here"), "programs");
+    assert_eq!(offers("cardan call add -- sh lett"), "letter.txt\n");
     let init = "cardan completions fish | source; function fish_prompt; echo -n 'ready> '; end; function fish_greeting; end";
     let mut seat = world.sit(&shell.program, &["--no-config", "-i", "-C", init], &[]);
     seat.sees("ready> ");
@@ -294,6 +319,8 @@ fn pressed(mut seat: Seat) {
     seat.types("cardan read demo demo://cl\t--json\r").sees("\"uri\":\"demo://clock\"").sees("ready> ");
     seat.types("cardan call nasty tw\t\r").sees("called \"two words\"").sees("ready> ");
     seat.types("cardan call nasty a:\t\r").sees("called \"a:b=c\"").sees("ready> ");
+    // Behind the dashes a program, then its files.
+    seat.types("cardan call add a=40 b=2 -- serve-demo-h\tlett\t\r").sees("42").sees("ready> ");
     seat.types("exit\r");
     seat.end();
 }

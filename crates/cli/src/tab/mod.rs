@@ -2,7 +2,8 @@
 //!
 //! Scripts of the shells (`cardan completions`) call back with what is typed so far, and get one line for each offer. All of it
 //! comes from the command line's own tree, from the configuration's files and from catalogs on disk: nothing is started, and no
-//! server is waited for. Only where a daemon has a server running anyway it is asked for values, for a moment.
+//! server is waited for. Only where a daemon has a server running anyway it is asked for values, for a moment. Behind `--` stands
+//! another command, which the shell completes by itself: it is told where that begins.
 
 mod asked;
 mod files;
@@ -89,35 +90,51 @@ fn told(shell: &str, rest: &[String]) -> String {
     match (shell, rest) {
         ("bash", [line, breaks]) => {
             let typed = Typed::read(line, breaks);
-            let offers = complete(&typed.words, &typed.current);
-            let lines = offers.iter().filter_map(|offer| escaped(offer, &typed));
-            lines.map(|line| format!("{line}\n")).collect()
+            let (foreign, offers) = complete(&typed.words, &typed.current);
+            // Files of ours follow, for a bash that has nothing better. No offer begins with a tab.
+            let mut lines = foreign.map_or_else(String::new, |before| match before == typed.words.len() {
+                true => "\tcommand\n".to_owned(),
+                false => "\targument\n".to_owned(),
+            });
+            for offer in offers.iter().filter_map(|offer| escaped(offer, &typed)) {
+                lines.push_str(&offer);
+                lines.push('\n');
+            }
+            lines
         }
         ("zsh", [words @ .., current]) => {
             let line = |offer: &Offer| {
                 let end = if offer.end == End::Open { "+" } else { "." };
                 format!("{end}\t{}\t{}\n", offer.value, offer.about)
             };
-            complete(words, current).iter().map(line).collect()
+            match complete(words, current) {
+                (Some(before), _) => format!("-\t{}\t\n", before + OURS),
+                (None, offers) => offers.iter().map(line).collect(),
+            }
         }
         ("fish", [words @ .., current]) => {
             let current = Typed::read(current, "").current;
-            complete(words, &current)
-                .iter()
-                .map(|offer| format!("{}\t{}\n", offer.value, offer.about))
-                .collect()
+            let line = |offer: &Offer| format!("{}\t{}\n", offer.value, offer.about);
+            match complete(words, &current) {
+                (Some(before), _) => format!("\t{}\n", before + OURS),
+                (None, offers) => offers.iter().map(line).collect(),
+            }
         }
         _ => String::new(),
     }
 }
 
-/// What can stand in the place of `current`, after `words`.
-fn complete(words: &[String], current: &str) -> Vec<Offer> {
+/// The program itself is a word too, which shells count and we do not get.
+const OURS: usize = 1;
+
+/// What can stand in the place of `current`, after `words`; and how many of those stand before another command, where one does.
+fn complete(words: &[String], current: &str) -> (Option<usize>, Vec<Offer>) {
     let mut root = Cli::command();
     root.build();
-    let mut offers = offers(&Walk::through(&root, words), current);
+    let walk = Walk::through(&root, words);
+    let mut offers = offers(&walk, current);
     offers.retain(|offer| offer.is_plain() && offer.value.starts_with(current));
-    offers
+    (walk.foreign, offers)
 }
 
 #[cfg(test)]
@@ -126,7 +143,7 @@ mod tests {
 
     fn values(words: &[&str], current: &str) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        complete(&words, current).into_iter().map(|offer| offer.value).collect()
+        complete(&words, current).1.into_iter().map(|offer| offer.value).collect()
     }
 
     /// CLI-50: commands, options and their values come from the command line's own tree; nothing hidden is among them.
@@ -145,6 +162,20 @@ mod tests {
         assert_eq!(values(&["daemon"], "--on"), [""; 0]);
         assert_eq!(values(&["call", "--", "sh"], "--era"), [""; 0], "what follows is another command's");
         assert!(values(&["config", "list"], "--").contains(&"--config".to_owned()), "global ones too");
+    }
+
+    /// CLI-50: shells are told where another command begins, counted with ours, if one can begin there.
+    #[test]
+    fn another_command_is_left_to_the_shell() {
+        let ask = |shell: &str, words: &[&str]| {
+            told(shell, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(ask("zsh", &["call", "add", "--", "np"]), "-\t4\t\n");
+        assert_eq!(ask("fish", &["config", "add", "x", "--", "npx", "-"]), "\t5\n");
+        assert_eq!(ask("bash", &["cardan call add -- no-such", " "]), "\tcommand\n");
+        assert_eq!(ask("bash", &["cardan call add -- npx no-such", " "]), "\targument\n");
+        assert_eq!(ask("zsh", &["call", "--config", "--", "no-such"]), "", "it is the value of an option");
+        assert_eq!(ask("zsh", &["completions", "--", "z"]), ".\tzsh\t\n", "this one starts no other");
     }
 
     /// CLI-51: what a terminal would obey is neither offered nor described.

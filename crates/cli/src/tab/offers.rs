@@ -11,7 +11,7 @@ use super::walk::{Walk, takes_value};
 use super::{Offer, pairs};
 
 pub(super) fn offers(walk: &Walk<'_>, current: &str) -> Vec<Offer> {
-    if walk.foreign {
+    if walk.foreign.is_some() {
         return files("", current, Which::All);
     }
     if let Some(option) = walk.waiting {

@@ -13,8 +13,8 @@ pub(super) struct Walk<'a> {
     pub(super) given: Vec<(&'a Arg, Option<&'a str>)>,
     /// The option whose value stands at the cursor.
     pub(super) waiting: Option<&'a Arg>,
-    /// Behind `--`: everything is another command's.
-    pub(super) foreign: bool,
+    /// Behind `--` everything is another command's, where one can be given: so many words stand before it.
+    pub(super) foreign: Option<usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -25,16 +25,16 @@ impl<'a> Walk<'a> {
             words: Vec::new(),
             given: Vec::new(),
             waiting: None,
-            foreign: false,
+            foreign: None,
         };
-        for word in words {
-            walk.pass(word);
+        for (nth, word) in words.iter().enumerate() {
+            walk.pass(nth, word);
         }
         walk
     }
 
-    fn pass(&mut self, word: &'a str) {
-        if self.foreign {
+    fn pass(&mut self, nth: usize, word: &'a str) {
+        if self.foreign.is_some() {
             return;
         }
         if let Some(option) = self.waiting.take() {
@@ -42,7 +42,7 @@ impl<'a> Walk<'a> {
             return;
         }
         if word == "--" {
-            self.foreign = true;
+            self.foreign = self.command.get_positionals().any(Arg::is_last_set).then_some(nth + 1);
             return;
         }
         if let Some((option, value)) = self.option(word) {

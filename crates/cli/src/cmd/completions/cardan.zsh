@@ -4,6 +4,14 @@ _cardan() {
     local line end value about
     local -a lines words_ words_shown open_ open_shown
     lines=("${(@f)$("${(Q)words[1]}" __complete zsh "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+    if [[ $lines[1] == -$'\t'* ]]; then
+        # Behind `--` stands another command, completed as it always is.
+        value=${${lines[1]#*$'\t'}%%$'\t'*}
+        shift $value words
+        (( CURRENT -= value ))
+        _normal
+        return
+    fi
     for line in $lines; do
         end=${line%%$'\t'*}
         line=${line#*$'\t'}
