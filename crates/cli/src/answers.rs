@@ -13,6 +13,7 @@ use cardan_proto::model::form::Form;
 use cardan_proto::model::roots::Root;
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
 use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Delivery, Event};
 
 use crate::args::Options;
@@ -20,6 +21,7 @@ use crate::cmd::config::variable;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{tell, tell_page};
+use crate::tagged;
 use crate::talk::console::Console;
 use crate::talk::form::{self, Given, one_line};
 use crate::talk::sample;
@@ -42,6 +44,8 @@ pub(crate) struct Person {
     unanswered: Arc<Mutex<Option<Unanswered>>>,
     /// What the server asked although nobody offered to answer it.
     refused: Arc<Mutex<Option<Unanswered>>>,
+    /// What is not to be shown of anything.
+    secrets: Redactor,
 }
 
 /// Whether addresses are visited.
@@ -73,7 +77,12 @@ const MAX_NAME_CHARS: usize = 60;
 
 impl Person {
     /// `configured`: the command that answers for the model, unless someone says otherwise.
-    pub(crate) fn new(options: &Options, target: &Target, configured: Option<String>) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        target: &Target,
+        configured: Option<String>,
+        secrets: Redactor,
+    ) -> Self {
         let sampling = options.sampling_command.clone().or_else(|| variable(SAMPLING)).or(configured);
         Self {
             answers: Arc::new(options.answers.iter().cloned().collect()),
@@ -85,6 +94,7 @@ impl Person {
             visits: Visits::default(),
             unanswered: Arc::default(),
             refused: Arc::default(),
+            secrets,
         }
     }
 
@@ -121,11 +131,24 @@ impl Person {
     pub(crate) fn event(&self, event: &Event) {
         match event {
             Event::Noted(note) => self.visits.note(note),
+            Event::Found(finding) if finding.rule == Rule::AskFlood => {
+                self.turned_away(&finding.detail, "the server asks too often");
+            }
             Event::Found(finding) if finding.rule == Rule::Unadvertised => {
+                self.turned_away(&finding.detail, "nobody offered to answer it");
                 *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = not_offered(&finding.detail);
             }
             _ => {}
         }
+    }
+
+    /// Tells of an ask that the session itself refused, by its method, before which in the modern era its key stands.
+    fn turned_away(&self, ask: &str, why: &str) {
+        let (key, method) = match ask.rsplit_once(": ") {
+            Some((key, method)) => (Some(key), method),
+            None => (None, ask),
+        };
+        tagged::refused(method, key, why, &self.secrets);
     }
 
     /// The call failed after something was asked that nobody offered to answer. A server that can do without is fine.
@@ -148,6 +171,7 @@ impl Person {
         let message =
             format!("{what} that breaks the protocol, and was refused: {}", one_line(&fault.message));
         tell(&message);
+        tagged::refused(method.name(), None, &fault.message, &self.secrets);
         let next = "report it to the server's author".to_owned();
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Unanswered { message, next });
     }
@@ -202,18 +226,19 @@ impl Person {
             Ok(answer) => {
                 // Whoever would not answer is told the same as where nobody could.
                 if declined.contains(&answer) {
-                    self.note(not_answered(params));
+                    self.note(&Method::ElicitationCreate, not_answered(params));
                 }
                 answer
             }
             Err(unanswered) => {
-                self.note(unanswered);
+                self.note(&Method::ElicitationCreate, unanswered);
                 ElicitResult::declined()
             }
         }
     }
 
-    fn note(&self, unanswered: Unanswered) {
+    fn note(&self, method: &Method, unanswered: Unanswered) {
+        tagged::refused(method.name(), None, &unanswered.message, &self.secrets);
         *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner) = Some(unanswered);
     }
 
@@ -283,7 +308,8 @@ impl Person {
         };
         answered.map_err(|why| {
             let next = "answer on a terminal, or have a command answer with --sampling-command";
-            self.note(Unanswered { message: why.clone(), next: next.to_owned() });
+            let unanswered = Unanswered { message: why.clone(), next: next.to_owned() };
+            self.note(&Method::SamplingCreateMessage, unanswered);
             Fault::new(code::USER_REJECTED, why)
         })
     }

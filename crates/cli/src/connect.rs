@@ -87,7 +87,7 @@ impl Connection {
         };
         let (watch, person) = (
             Watch::new(loudness, options.strictness(), door.secrets()),
-            Person::new(options, target, door.sampling()),
+            Person::new(options, target, door.sampling(), door.secrets()),
         );
         let trace = Trace::wanted(options, watch.secrets());
         let memory = Memory::of(target, shelf.as_ref(), options);

@@ -1,6 +1,6 @@
 //! `--jsonl`: everything that happens as one line of JSON on stdout, in its order, each with a `type`.
 //!
-//! `progress`, `log`, `note`, `finding` and `change` come as they happen; `result` or `error` is the last, and in a rehearsal `frame`.
+//! `progress`, `log`, `note`, `finding`, `refused` and `change` come as they happen; `result` or `error` is the last, and in a rehearsal `frame`.
 
 use cardan_proto::finding::Finding;
 use cardan_proto::model::Raw;
@@ -30,6 +30,18 @@ pub(crate) fn event(event: &Event, secrets: &Redactor) {
         _ => return,
     };
     put(&hidden(line, secrets));
+}
+
+/// Tells what the server asked for and did not get, and why.
+pub(crate) fn refused(method: &str, key: Option<&str>, why: &str, secrets: &Redactor) {
+    if tagging() != Tagging::Lines {
+        return;
+    }
+    let mut members = json!({ "method": method, "why": why });
+    if let Some(key) = key {
+        members["key"] = json!(key);
+    }
+    put(&hidden(line("refused", &members), secrets));
 }
 
 /// Writes one of our lines. Whoever closed the pipe has read enough, which the result finds out too.
@@ -64,7 +76,7 @@ pub(crate) fn changed(change: &Change) -> String {
             Change::Tools => json!({ "changed": "tools" }),
             Change::Prompts => json!({ "changed": "prompts" }),
             Change::Resources => json!({ "changed": "resources" }),
-            Change::Resource(uri) => json!({ "changed": "resource", "uri": uri }),
+            Change::Resource(uri) => json!({ "changed": "resource", "uri": &**uri }),
             Change::Task { id, .. } => json!({ "changed": "task", "uri": id }),
         },
     )

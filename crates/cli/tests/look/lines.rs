@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
 
-use super::common::{Ran, Serving, cardan, demo, finish, has_python, signal, start};
+use super::common::{Ran, Scratch, Serving, cardan, demo, finish, has_python, signal, start};
 use super::server;
 
 fn lines(ran: &Ran) -> Vec<Value> {
@@ -61,6 +61,41 @@ fn findings_are_told() {
     let all = lines(&ran);
     let finding = all.iter().find(|line| line["type"] == "finding");
     assert!(finding.is_some_and(|finding| finding["rule"].is_string()), "{ran:?}");
+}
+
+/// CLI-15, CLI-48: every ask that is refused has its line: one that cannot be read, two that nobody offered to answer, one that nobody
+/// answers.
+#[test]
+fn refused_asks_are_told() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("refused-asks");
+    let name =
+        json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let script = json!({ "asks": [
+        { "method": "elicitation/create", "params": { "message": "Who?", "requestedSchema": 5 } },
+        { "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 5 } },
+        { "method": "roots/list" },
+        { "method": "elicitation/create", "params": { "message": "Who?", "requestedSchema": name } },
+    ]});
+    let server = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/asking_server.py");
+    let words = ["call", "go", "--jsonl", "--no-input", "--", "python3", server];
+    let ran = cardan(&[&words[..], &[&scratch.file("log"), &script.to_string()]].concat()).exits(14);
+    let all = lines(&ran);
+    let refused: Vec<_> = all.iter().filter(|line| line["type"] == "refused").collect();
+    let told = [
+        ("elicitation/create", "params: invalid type: integer `5`"),
+        ("sampling/createMessage", "nobody offered to answer it"),
+        ("roots/list", "nobody offered to answer it"),
+        ("elicitation/create", "the server asks: Who?; nobody is here to answer"),
+    ];
+    assert_eq!(refused.len(), told.len(), "{ran:#?}");
+    for (line, (method, why)) in refused.iter().zip(told) {
+        assert_eq!(line["method"], method, "{ran:#?}");
+        assert!(line["why"].as_str().unwrap().starts_with(why), "{why}: {ran:#?}");
+    }
+    assert_eq!(types(&all).last(), Some(&"error"));
 }
 
 /// CLI-20: changes are tagged too, once each, in either era.
