@@ -13,14 +13,16 @@ use cardan_gateway::relay::{Options, Relay};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, Role};
-use cardan_proto::session::event::{Answer, CallOptions, Called, Change, Interest};
+use cardan_proto::session::event::{Answer, CallOptions, Called, Change, Event, Interest};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::driver::Driver;
+use cardan_runtime::memory;
 use cardan_runtime::service::{Handler, Service};
 use cardan_server::{Cx, Server, Stop};
-use relaying::{CELLS, Cell, connect, making, plain, relay, revisions, soon, text};
+use relaying::{CELLS, Cell, choice, connect, making, plain, relay, revisions, soon, text};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -105,7 +107,7 @@ async fn unknown_notes_pass() {
     let (kept, news) = (Arc::clone(&heard), Arc::new(Notify::new()));
     let rung = Arc::clone(&news);
     let connector = plain().observe(move |event| {
-        if let cardan_proto::session::event::Event::Noted(note) = event {
+        if let Event::Noted(note) = event {
             kept.lock().unwrap().push((note.method.to_string(), note.params.raw().cloned()));
             rung.notify_one();
         }
@@ -123,6 +125,70 @@ async fn unknown_notes_pass() {
     assert_eq!(heard.lock().unwrap()[0], expected);
     client.roots_changed();
     assert_eq!(soon("roots", told.recv()).await.unwrap().method, Method::RootsListChanged);
+}
+
+/// Answers no call, and keeps why it need not.
+struct Waiting {
+    begun: Arc<Notify>,
+    reasons: mpsc::UnboundedSender<Box<str>>,
+}
+
+impl Service for Waiting {
+    fn call(&self, _: CallCx, _: Called) -> Handler<Answer> {
+        self.begun.notify_one();
+        Box::pin(std::future::pending())
+    }
+
+    fn event(&self, event: &Event) {
+        if let Event::Withdrawn { reason, .. } = event {
+            let _ = self.reasons.send(reason.clone());
+        }
+    }
+}
+
+/// S0-87, CAN-9: why a client gives up a call is what its server reads, as the client wrote it and up to a bound. Where the
+/// client leaves without a word, the words are ours.
+#[tokio::test]
+async fn s0_87_the_reason_of_a_cancel_crosses() {
+    let long: &'static str = "\u{e9}".repeat(1000).leak();
+    for cell in CELLS {
+        let (begun, (reasons, mut told)) = (Arc::new(Notify::new()), mpsc::unbounded_channel());
+        let service = Arc::new(Waiting { begun: Arc::clone(&begun), reasons });
+        let identity = Bytes::from_static(b"{\"name\":\"waiting\",\"version\":\"1\"}");
+        let mut config = Config::new(Role::Server, identity, Bytes::from_static(b"{\"tools\":{}}"));
+        config.revisions = revisions(cell.server);
+        let config = Arc::new(config);
+        let (making, _) = making(move |link| {
+            let (driver, _) = Driver::new(link, Arc::clone(&service), Arc::clone(&config));
+            async move { drop(driver.await) }
+        });
+        let options = Options { isolation: cell.isolation, ..Options::default() };
+        let relay = Relay::start(making, options).await.unwrap();
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        let served = relay.clone();
+        let serving = tokio::spawn(async move { served.serve(theirs).await });
+        let client = plain().era(choice(cell.client)).connect_link(ours).await.unwrap();
+        let start = || {
+            client.start(
+                Method::ToolsCall,
+                Some(Bytes::from_static(b"{\"name\":\"x\"}")),
+                CallOptions::default(),
+            )
+        };
+        for (given, expected) in [
+            ("the user said \"stop\"\n", "the user said \"stop\"\n"),
+            (long, &long[..Limits::DEFAULT.reason_bytes]),
+        ] {
+            let call = start();
+            soon("begun", begun.notified()).await;
+            call.cancel(given);
+            assert_eq!(&*soon("the reason", told.recv()).await.unwrap(), expected, "{cell:?}");
+        }
+        let _left = start();
+        soon("begun", begun.notified()).await;
+        serving.abort();
+        assert_eq!(&*soon("the reason", told.recv()).await.unwrap(), "the caller lost interest", "{cell:?}");
+    }
 }
 
 /// A server whose tool never ends, and one that counts.

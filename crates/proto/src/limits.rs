@@ -124,6 +124,8 @@ pub struct Limits {
     pub stderr_bytes: usize,
     /// Excerpts of foreign text in findings and errors.
     pub excerpt_bytes: usize,
+    /// Why the peer gives up a call, as it put it. What is longer is cut.
+    pub reason_bytes: usize,
 
     /// Waiting for the answer to the era probe, then the peer counts as legacy; never more than half of `open_timeout`. Where
     /// silence says nothing of the era, as over HTTP, the probe has `open_timeout`, and then connecting fails.
@@ -242,6 +244,7 @@ impl Limits {
         skill_bytes: 16 * MIB,       // what the extension advises
         stderr_bytes: 64 << 10,
         excerpt_bytes: 256,
+        reason_bytes: 1 << 10,                 // a line for a log, and room to explain it
         probe_timeout: Duration::from_secs(5), // half a second is too short for a container to start
         open_timeout: Duration::from_secs(30),
         call_idle_timeout: Duration::from_secs(30),

@@ -50,6 +50,20 @@ fn asks_per_round() {
     }
 }
 
+/// `limits.reason_bytes`: the reason of a cancel comes as it was written, cut where it is longer, and never within a character.
+#[test]
+fn reasons_of_cancels() {
+    for (given, told) in
+        [("a\"b", "a\"b"), ("12345678", "12345678"), ("123456789", "12345678"), ("1234567é", "1234567")]
+    {
+        let mut server = Bench::server_with(|c| c.limits.reason_bytes = 8);
+        server.feed(modern(1, "tools/call", json!({"name": "a"})));
+        let key = server.called().key;
+        server.feed(note("notifications/cancelled", json!({"requestId": 1, "reason": given})));
+        assert_eq!(server.withdrawn(), [(key, told.into())]);
+    }
+}
+
 /// ELI-24, `limits.asks_per_minute`: a legacy server that asks faster is refused with a fault and found out;
 /// a minute later it may ask again.
 #[test]

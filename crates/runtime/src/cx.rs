@@ -58,6 +58,11 @@ impl CallCx {
         }
     }
 
+    /// Why the caller gives this call up, in its own words: known while the handler is let go for it, and to nobody later.
+    pub(crate) fn withdrawn(&self) -> Option<Box<str>> {
+        self.inbox.withdrawn(self.key)
+    }
+
     /// Lets the caller go: it comes back for the answer after `retry`. Only where the transport and the
     /// revision can resume; elsewhere the caller stays.
     pub fn release(&self, retry: Duration) {

@@ -344,8 +344,8 @@ impl<L: Link, S: Service> Driver<L, S> {
     fn tell(&mut self, event: Event, cx: &mut Context<'_>) {
         match event {
             Event::Called(called) => self.called(called, cx),
-            Event::Withdrawn { key, .. } => {
-                self.handlers.stop(key);
+            Event::Withdrawn { key, ref reason } => {
+                self.let_go(key, reason);
                 self.observe(&event);
             }
             Event::Asked { ask, ref what, .. } => {
@@ -419,6 +419,19 @@ impl<L: Link, S: Service> Driver<L, S> {
             // Notes that the handler sent go out before its answer does.
             self.take_wishes(cx);
             self.local(Command::Answer { key, answer: answer_of(polled) });
+        }
+    }
+
+    /// Drops a handler. What it passed on is given up meanwhile, in the peer's own words where there are any: what is said of
+    /// calls that end with the link is none of the peer's.
+    fn let_go(&mut self, key: CallKey, reason: &str) {
+        let theirs = self.phase == Phase::Running && !reason.is_empty();
+        if theirs {
+            self.inbox.withdraw(Some((key, reason.into())));
+        }
+        self.handlers.stop(key);
+        if theirs {
+            self.inbox.withdraw(None);
         }
     }
 

@@ -24,8 +24,8 @@ use crate::witness::Report;
 pub struct Beside {
     /// Headers of parameters that nothing here is known to mirror.
     pub strays: Option<Strays>,
-    /// The call that it is made for, where its progress is told whole. Each step goes on there as soon as it comes in, and
-    /// so in its order among whatever else goes on there.
+    /// The call that it is made for. Where its progress is told whole, each step goes on there as soon as it comes in, and
+    /// so in its order among whatever else goes on there. Where its caller gives it up, this is given up for the same reason.
     pub onward: Option<CallCx>,
 }
 
@@ -311,8 +311,17 @@ impl Future for CallHandle {
 
 impl Drop for CallHandle {
     fn drop(&mut self) {
-        if !self.slot.lock().settled {
-            self.cancel("the caller lost interest");
+        let reason = {
+            let state = self.slot.lock();
+            if state.settled {
+                return;
+            }
+            // Under the lock, so that it is told by whoever the call is made for now.
+            state.onward.as_ref().and_then(CallCx::withdrawn)
+        };
+        match reason {
+            Some(theirs) => self.cancel(String::from(theirs)),
+            None => self.cancel("the caller lost interest"),
         }
     }
 }

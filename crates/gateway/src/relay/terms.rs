@@ -29,9 +29,10 @@ pub(super) fn options(
     CallOptions { idle, total, unlinked, progress, steps: Steps::Whole, rounds, ..CallOptions::default() }
 }
 
-/// Where the progress of a client's call goes: to it, as it comes. Who wants none has nobody told.
+/// The client's call that one upstream is made for: progress goes there as it comes, unless it wants none, and the reason for
+/// which the client gives it up goes upstream.
 pub(super) fn onward(cx: &CallCx) -> Option<CallCx> {
-    cx.wants_progress().then(|| cx.clone())
+    Some(cx.clone())
 }
 
 /// What is to go beside a call, to an upstream of this era. Only a modern one could have asked for it.

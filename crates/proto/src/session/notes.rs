@@ -54,7 +54,7 @@ impl Session {
             return self.find(Rule::CancelUnknown, None, "no requestId".into());
         };
         if let Some(key) = self.inbound.find(&id) {
-            let reason = reason_of(&note.params);
+            let reason = reason_of(&note.params, self.config.limits.reason_bytes);
             self.withdraw(key, &reason);
             return self.drained();
         }
@@ -79,11 +79,13 @@ impl Session {
     }
 }
 
-/// The reason of a cancel note, for the log.
-fn reason_of(params: &Params) -> String {
+/// The reason of a cancel note, for the log and for whoever the call was passed on to. Nothing: none was given.
+fn reason_of(params: &Params, max_bytes: usize) -> String {
     #[derive(Deserialize)]
     struct Wire {
         reason: Option<String>,
     }
-    params.decode::<Wire>().ok().and_then(|wire| wire.reason).unwrap_or_default()
+    let mut reason = params.decode::<Wire>().ok().and_then(|wire| wire.reason).unwrap_or_default();
+    reason.truncate(reason.floor_char_boundary(max_bytes));
+    reason
 }
