@@ -66,7 +66,7 @@ impl Shelf {
             // What is there may know more of how long it holds.
             if catalog.list(kind).entries != entries {
                 // What it said of who may see it was not looked at.
-                *catalog.list_mut(kind) = List { entries, ttl_ms: None, private: true };
+                *catalog.list_mut(kind) = List { entries, private: true, ..List::default() };
                 news = true;
             }
             told.now(kind);

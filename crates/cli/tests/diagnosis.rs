@@ -4,10 +4,11 @@
 
 mod common;
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use common::{Ran, Scratch, cardan, has_python, logged, odd_server};
+use common::{ODD, Ran, Scratch, cardan, has_python, logged, odd_server};
 use serde_json::Value;
 
 const ODD_HTTP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_http.py");
@@ -76,6 +77,34 @@ fn a_badly_listed_entry_harms_only_itself() {
     let listed = with(&["list", "tools"], "bad list", &log).exits(0).tells(&told);
     assert!(listed.stdout.contains("noschema") && listed.stdout.contains("odd"), "{listed:?}");
     with(&["call", "odd", "--strict"], "bad list", &log).exits(11).tells(&told[1..]);
+}
+
+/// TOOL-1, F16: so it is in a fleet, whose state tells how many entries are listed badly and what is wrong with the first; one that has
+/// not even a name does not take its list along.
+#[test]
+fn a_fleet_tells_what_is_listed_badly() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("listed-fleet");
+    let (log, config) = (scratch.file("log"), scratch.file("cardan.toml"));
+    let server = |name: &str| {
+        format!("[servers.{name}]\ncommand = 'python3'\nargs = ['{ODD}', '{name} list', '{log}']\n")
+    };
+    fs::write(&config, server("bad") + &server("good")).unwrap();
+    let servers = |more: &[&str]| cardan(&[&["servers", "--wait", "60", "--config", &config], more].concat());
+    let told = "tools/list: /tools/0: missing field `inputSchema`";
+    let ran = servers(&["--json"]).exits(0).json();
+    let (bad, good) = (&ran["servers"][0], &ran["servers"][1]);
+    assert_eq!((&bad["name"], &good["misshapen"]), (&"bad".into(), &Value::Null), "{ran}");
+    assert_eq!(bad["misshapen"]["count"], 3, "a tool and two prompts: {ran}");
+    assert!(bad["misshapen"]["first"].as_str().unwrap().starts_with(told), "{ran}");
+    let ran = servers(&[]).exits(0);
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    assert!(lines[1].contains(&format!("  3 entries are listed badly: {told}")), "{ran:?}");
+    assert!(!lines[2].contains("badly"), "{ran:?}");
+    let found = cardan(&["prompt", "bad", "fine", "--config", &config]).exits(0);
+    assert_eq!(found.stdout, "user: hi\n");
 }
 
 /// CLI-24, F16: a result without the shape of its method is told with its frame, its rule and its bytes; only --strict ends for

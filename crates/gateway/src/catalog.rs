@@ -3,9 +3,10 @@
 use cardan_client::{CallError, Caller, Page};
 use cardan_proto::era::caps::ServerCaps;
 use cardan_proto::era::{Era, Revision};
+use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::raw::Raw;
-use cardan_proto::model::{Cursor, ServerCapabilities, skill};
+use cardan_proto::model::{Cursor, Flaw, ServerCapabilities, shape, skill};
 use cardan_proto::session::event::Change;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,37 @@ pub struct List {
     /// May others see it? A list that the server calls private is for whoever asked.
     #[serde(default)]
     pub private: bool,
+    /// What of it does not have the shape of its kind, if something does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misshapen: Option<Misshapen>,
+}
+
+/// Entries that a server lists badly. Those that can be called by something are offered all the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Misshapen {
+    /// How many they are.
+    pub count: usize,
+    /// What is wrong with the first of them.
+    pub first: Box<str>,
+}
+
+impl List {
+    /// Takes in what the server lists next; one that is wrong keeps nobody from its neighbours. `index` is its place.
+    fn take(&mut self, kind: Kind, index: usize, raw: Raw) {
+        let method = kind.method();
+        let flaw = shape::flaw_of_entry(&method, index, raw.as_str(), Limits::DEFAULT.excerpt_bytes);
+        let nameless = match Entry::try_from(raw) {
+            Ok(entry) => {
+                self.entries.push(entry);
+                None
+            }
+            Err(error) => Some(Flaw::at(&index.to_string(), error.to_string())),
+        };
+        if let Some(flaw) = flaw.or(nameless) {
+            let first = || Misshapen { count: 0, first: format!("{method}: {flaw}").into() };
+            self.misshapen.get_or_insert_with(first).count += 1;
+        }
+    }
 }
 
 /// What one server offers.
@@ -235,17 +267,20 @@ pub async fn fetch(caller: &Caller, kind: Kind) -> Result<List, CallError> {
     }
 }
 
-async fn gather<P: Page<Entry = Entry> + Hints>(caller: &Caller, kind: Kind) -> Result<List, CallError> {
+async fn gather<P: Page<Entry = Raw> + Hints>(caller: &Caller, kind: Kind) -> Result<List, CallError> {
     let mut pages = caller.pages::<P>(kind.method());
     let mut list = List::default();
-    let mut first = true;
+    let (mut first, mut index) = (true, 0);
     while let Some(page) = pages.next().await {
         let page = page?;
         // The list holds as long as the page that holds shortest.
         let ttl = page.ttl_ms();
         list.ttl_ms = if first { ttl } else { list.ttl_ms.min(ttl) };
         list.private |= page.is_private();
-        list.entries.extend(page.entries());
+        for raw in page.entries() {
+            list.take(kind, index, raw);
+            index += 1;
+        }
         first = false;
     }
     Ok(list)
@@ -263,20 +298,20 @@ macro_rules! raw_page {
         #[serde(rename_all = "camelCase")]
         struct $page {
             #[serde(rename = $member)]
-            entries: Vec<Entry>,
+            entries: Vec<Raw>,
             next_cursor: Option<Cursor>,
             ttl_ms: Option<u64>,
             cache_scope: Option<Box<str>>,
         }
 
         impl Page for $page {
-            type Entry = Entry;
+            type Entry = Raw;
 
             fn next(&self) -> Option<&Cursor> {
                 self.next_cursor.as_ref()
             }
 
-            fn entries(self) -> Vec<Entry> {
+            fn entries(self) -> Vec<Raw> {
                 self.entries
             }
         }

@@ -18,7 +18,7 @@ use cardan_proto::session::event::Change;
 use common::Scratch;
 
 fn list(entries: &str, ttl_ms: Option<u64>) -> List {
-    List { entries: serde_json::from_str(entries).unwrap(), ttl_ms, private: false }
+    List { entries: serde_json::from_str(entries).unwrap(), ttl_ms, ..List::default() }
 }
 
 fn catalog() -> Catalog {

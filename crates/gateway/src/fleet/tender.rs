@@ -277,7 +277,10 @@ impl Tender {
         let (now, mut came, mut missing) = (Instant::now(), Vec::new(), Vec::new());
         for (kind, list) in lists {
             match list {
-                Ok(list) => {
+                Ok(mut list) => {
+                    if let Some(misshapen) = &mut list.misshapen {
+                        misshapen.first = (*self.upstream.hidden(&misshapen.first)).into();
+                    }
                     watch.agenda.came(kind, now, list.ttl_ms);
                     came.push((kind, list));
                 }

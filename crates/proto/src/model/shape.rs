@@ -33,6 +33,26 @@ pub fn flaws(method: &Method, result: &Bytes, max_bytes: usize) -> Vec<Flaw> {
     }
 }
 
+/// What is wrong with one entry of the list that `method` brings, which is shown up to `max_bytes`, by its place in the list.
+#[must_use]
+pub fn flaw_of_entry(method: &Method, index: usize, entry: &str, max_bytes: usize) -> Option<Flaw> {
+    match method {
+        Method::ToolsList => of_entry::<Tool>("tools", index, entry, max_bytes),
+        Method::PromptsList => of_entry::<Prompt>("prompts", index, entry, max_bytes),
+        Method::ResourcesList => of_entry::<Resource>("resources", index, entry, max_bytes),
+        Method::ResourcesTemplatesList => {
+            of_entry::<ResourceTemplate>("resourceTemplates", index, entry, max_bytes)
+        }
+        _ => None,
+    }
+}
+
+fn of_entry<T: DeserializeOwned>(list: &str, index: usize, entry: &str, max_bytes: usize) -> Option<Flaw> {
+    let error = serde_json::from_str::<T>(entry).err()?;
+    let shown = excerpt(entry.as_bytes(), max_bytes);
+    Some(Flaw::at(&index.to_string(), format!("{error} in {shown}")).under(list))
+}
+
 fn whole<T: DeserializeOwned>(result: &Bytes) -> Vec<Flaw> {
     serde_json::from_slice::<T>(result).err().map(|error| Flaw::here(error.to_string())).into_iter().collect()
 }
@@ -58,11 +78,7 @@ fn entries<T: DeserializeOwned>(result: &Bytes, list: &str, max_bytes: usize) ->
         Ok(entries) => entries,
         Err(error) => return vec![Flaw::at(list, error.to_string())],
     };
-    let flaw = |(index, entry): (usize, &&RawValue)| {
-        let error = serde_json::from_str::<T>(entry.get()).err()?;
-        let shown = excerpt(entry.get().as_bytes(), max_bytes);
-        Some(Flaw::at(&index.to_string(), format!("{error} in {shown}")).under(list))
-    };
+    let flaw = |(index, entry): (usize, &&RawValue)| of_entry::<T>(list, index, entry.get(), max_bytes);
     entries.iter().enumerate().filter_map(flaw).take(MAX_FLAWS).collect()
 }
 

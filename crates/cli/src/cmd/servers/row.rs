@@ -58,16 +58,36 @@ impl Row {
         self.status.health.is_up() || self.status.health == Health::Asleep
     }
 
-    /// The same for those who may not know all names: only how many tools there are.
+    /// What is listed badly, in all lists: how much, and the first of it.
+    fn misshapen(&self) -> Option<(usize, &str)> {
+        let lists =
+            Kind::ALL.into_iter().filter_map(|kind| self.catalog.as_ref()?.list(kind).misshapen.as_ref());
+        lists.fold(None, |sum, each| {
+            let (count, first) = sum.unwrap_or((0, &*each.first));
+            Some((count + each.count, first))
+        })
+    }
+
+    /// The same for those who may not know all names: only how many tools there are, and how much is listed badly.
     pub(crate) fn health(&self) -> Value {
-        self.json_with(json!(self.tool_count()))
+        let misshapen = self.misshapen().map(|(count, _)| json!({ "count": count }));
+        self.json_with(json!(self.tool_count()), json!(misshapen))
+    }
+
+    /// What the table shows.
+    fn shown(&self) -> Value {
+        self.json_with(json!(self.tool_count()), self.misshapen_in_full())
     }
 
     pub(super) fn json(&self) -> Value {
-        self.json_with(json!(self.tools().map(Iterator::collect::<Vec<_>>)))
+        self.json_with(json!(self.tools().map(Iterator::collect::<Vec<_>>)), self.misshapen_in_full())
     }
 
-    fn json_with(&self, tools: Value) -> Value {
+    fn misshapen_in_full(&self) -> Value {
+        json!(self.misshapen().map(|(count, first)| json!({ "count": count, "first": first })))
+    }
+
+    fn json_with(&self, tools: Value, misshapen: Value) -> Value {
         let status = &self.status;
         let (catalog, age) = match status.known {
             Known::Nothing => (None, None),
@@ -87,6 +107,7 @@ impl Row {
             "tools": tools,
             "catalog": catalog,
             "catalog_age_ms": age,
+            "misshapen": misshapen,
         })
     }
 
@@ -119,6 +140,20 @@ fn told(cause: &str, up: bool, restarts: u64) -> Option<String> {
     }
 }
 
+/// What a server lists badly, in its first line.
+fn listed_badly(misshapen: &Value) -> Option<String> {
+    let entries = match misshapen["count"].as_u64()? {
+        0 => return None,
+        1 => "1 entry is".to_owned(),
+        count => format!("{count} entries are"),
+    };
+    let first = misshapen["first"].as_str().and_then(|first| first.lines().next());
+    Some(first.map_or_else(
+        || format!("{entries} listed badly"),
+        |first| format!("{entries} listed badly: {first}"),
+    ))
+}
+
 /// What [`Row::health`] says, as cells of the table. It may come from elsewhere, so nothing in it is obeyed.
 fn cells(health: &Value) -> [Line; 9] {
     let text = |name: &str| health[name].as_str();
@@ -129,6 +164,8 @@ fn cells(health: &Value) -> [Line; 9] {
         (Some(word), Some(age)) => Some(format!("{word} {} ago", span(Duration::from_millis(age)))),
         (word, _) => word.map(str::to_owned),
     };
+    let why = [text("cause").and_then(|cause| told(cause, up, restarts)), listed_badly(&health["misshapen"])];
+    let why: Vec<_> = why.into_iter().flatten().collect();
     let protocol = text("era").zip(text("revision")).map(|(era, revision)| format!("{era} {revision}"));
     let cells = [
         (Style::Name, or_none(text("name").map(str::to_owned))),
@@ -139,7 +176,7 @@ fn cells(health: &Value) -> [Line; 9] {
         (if restarts > 0 { Style::Warning } else { Style::Plain }, restarts.to_string()),
         (Style::Plain, or_none(health["tools"].as_u64().map(|count| count.to_string()))),
         (Style::Faint, or_none(catalog)),
-        (Style::Plain, text("cause").and_then(|cause| told(cause, up, restarts)).unwrap_or_default()),
+        (Style::Plain, why.join("; ")),
     ];
     cells.map(|(style, cell)| Line::of(style, &cell))
 }
@@ -162,7 +199,7 @@ const SPARE: [usize; 5] = [7, 5, 2, 4, 1];
 
 /// All of them as lines that fit.
 pub(super) fn table(rows: &[Row], columns: Option<usize>) -> Vec<Line> {
-    let rows: Vec<_> = rows.iter().map(Row::health).collect();
+    let rows: Vec<_> = rows.iter().map(Row::shown).collect();
     health_table(&rows, columns)
 }
 
@@ -208,6 +245,8 @@ mod tests {
                     "since_ms": 61_000, "restarts": 0, "tools": 12, "catalog": "told" }),
             json!({ "name": "lost", "transport": "stdio", "state": "down", "up": false, "since_ms": 5_000, "restarts": 3,
                     "cause": "cannot start `nowhere`: there is\x1b[2J no such file; check the path" }),
+            json!({ "name": "odd", "transport": "stdio", "state": "ready", "up": true, "restarts": 0, "tools": 2,
+                    "misshapen": { "count": 2, "first": "tools/list: /tools/0: no\x07 name\nx" } }),
         ];
         let shown = |columns| -> Vec<String> {
             health_table(&rows, columns).iter().map(|line| line.painted(Paint::Plain)).collect()
@@ -220,6 +259,9 @@ mod tests {
                 "lost    stdio      down   -",
                 "    cannot start `nowhere`: there is\\u{1b}[2J no such file;",
                 "    check the path",
+                "odd     stdio      ready  2",
+                "    2 entries are listed badly: tools/list: /tools/0:",
+                "    no\\u{7} name",
             ]
         );
         assert_eq!(
