@@ -60,9 +60,6 @@ const MAX_FINDINGS: usize = 5;
 /// So many of them are the first.
 const FIRST_FINDINGS: usize = 3;
 
-/// Lines of the server's stderr that are shown; more would bury the message.
-const STDERR_LINES: usize = 20;
-
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, class: exit.class(), message: message.into(), next: None, circumstances: Box::default() }
@@ -350,7 +347,7 @@ impl Failure {
             error["server_exit"] = json!(exit);
         }
         if !known.stderr.is_empty() {
-            error["stderr"] = json!(self.stderr_tail());
+            error["stderr"] = json!(self.stderr_lines());
         }
         if let Some(next) = self.next_step() {
             error["next"] = json!(next);
@@ -376,9 +373,9 @@ impl Failure {
         }
     }
 
-    fn stderr_tail(&self) -> Vec<&str> {
-        let lines: Vec<&str> = self.circumstances.stderr.trim_end().lines().collect();
-        lines[lines.len().saturating_sub(STDERR_LINES)..].to_vec()
+    /// What the server said last: few lines, as whoever kept them saw to.
+    fn stderr_lines(&self) -> Vec<&str> {
+        self.circumstances.stderr.trim_end().lines().collect()
     }
 }
 

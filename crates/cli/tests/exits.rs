@@ -416,6 +416,19 @@ fn a_server_that_exits_is_13_with_its_last_words() {
     }
 }
 
+/// CLI-28: a panic's message is told however deep the stack behind it is, and the rest of the stack is not.
+#[test]
+fn cli_28_a_panic_is_told_before_its_stack() {
+    let panics = "echo \"thread 'main' panicked at src/main.rs:2:5:\" >&2; echo 'no luck' >&2; \
+                  seq 500 | sed 's/.*/  &: core::ops::function::FnOnce::call_once/' >&2; exit 101";
+    let ran = cardan(&["info", "--", "sh", "-c", panics]).exits(13).tells(&[
+        "| thread 'main' panicked at src/main.rs:2:5:\n",
+        "| no luck\n    | …\n    |   491: core",
+        "|   500: core",
+    ]);
+    assert!(!ran.stderr.contains("|   490: "), "{ran:#?}");
+}
+
 /// CLI-28: what a server says on stderr goes with every failure that it has a part in, whichever way it is named; with -v it
 /// was shown as it came.
 #[test]

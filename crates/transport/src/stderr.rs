@@ -40,7 +40,8 @@ impl Stderr {
     /// The last of what was written, as text that is safe to print: no commands, no secrets.
     #[must_use]
     pub fn tail(&self) -> String {
-        self.shown(usize::MAX)
+        let text = self.lock().text();
+        self.secrets.redact(&text).into_owned()
     }
 
     /// Everything that was ever written, in bytes.
@@ -56,12 +57,7 @@ impl Stderr {
 
     /// The last words, short enough to be part of an error.
     pub(crate) fn last_words(&self) -> Box<str> {
-        self.shown(LAST_WORDS_BYTES).into()
-    }
-
-    fn shown(&self, max_bytes: usize) -> String {
-        let text = self.lock().last(max_bytes);
-        self.secrets.redact(&text).into_owned()
+        gist(&self.tail()).into()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -92,11 +88,10 @@ impl Kept {
         self.tail.extend(bytes);
     }
 
-    /// At most the last `max_bytes`, from the start of a character.
-    fn last(&self, max_bytes: usize) -> String {
-        let skip = self.tail.len().saturating_sub(max_bytes);
-        let mut bytes: Vec<u8> = self.tail.iter().skip(skip).copied().collect();
-        if skip > 0 || self.total_bytes > self.tail.len() as u64 {
+    /// What is kept, from the start of a character.
+    fn text(&self) -> String {
+        let mut bytes: Vec<u8> = self.tail.iter().copied().collect();
+        if self.total_bytes > self.tail.len() as u64 {
             let torn = bytes.iter().take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
             bytes.drain(..torn);
         }
@@ -242,8 +237,50 @@ fn harmless(bytes: &[u8]) -> String {
     text.chars().map(mark).collect()
 }
 
+/// The last lines, and of those before them the last that are not indented: frames of a stack are, and what they lead to is not.
+fn gist(text: &str) -> String {
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    if text.len() <= LAST_WORDS_BYTES && lines.len() <= LAST_LINES + HEAD_LINES {
+        return text.to_owned();
+    }
+    let last = lines.len().saturating_sub(LAST_LINES);
+    let is_head = |at: &usize| !lines[*at].is_empty() && !lines[*at].starts_with([' ', '\t']);
+    let mut kept: Vec<usize> = (0..last).rev().filter(is_head).take(HEAD_LINES).collect();
+    kept.reverse();
+    let mut words = String::new();
+    for at in &kept {
+        words.push_str(beginning(lines[*at], HEAD_BYTES));
+        words.push('\n');
+    }
+    if kept.last().is_some_and(|at| at + 1 < last) {
+        words.push_str("…\n");
+    }
+    let room = LAST_WORDS_BYTES - words.len();
+    words.push_str(ending(&lines[last..].join("\n"), room));
+    words
+}
+
+/// At most the first `max_bytes`, in whole characters.
+fn beginning(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
+}
+
+/// At most the last `max_bytes`, in whole characters.
+fn ending(text: &str, max_bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(max_bytes))..]
+}
+
 /// Every pending call carries a copy of the last words, so they are few.
 const LAST_WORDS_BYTES: usize = 4 << 10;
+
+/// So many lines are the last.
+const LAST_LINES: usize = 10;
+
+/// So many before them are looked for among those that are not indented.
+const HEAD_LINES: usize = 10;
+
+/// So much of each of those is kept.
+const HEAD_BYTES: usize = 160;
 
 /// A longer line is handed on in pieces.
 const LINE_BYTES: usize = 8 << 10;
@@ -328,7 +365,50 @@ mod tests {
 
     #[test]
     fn last_words_are_few() {
-        let (kept, _) = drained(&vec![b'z'; 64 << 10], 64 << 10);
-        assert_eq!((kept.tail().len(), kept.last_words().len()), (64 << 10, LAST_WORDS_BYTES));
+        for line in
+            ["z".repeat(64 << 10), "é z\n".repeat(12 << 10), format!("{}\n", "日".repeat(99)).repeat(200)]
+        {
+            let (kept, _) = drained(line.as_bytes(), 64 << 10);
+            let words = kept.last_words();
+            assert!((1 << 5..=LAST_WORDS_BYTES).contains(&words.len()), "{}: {words}", words.len());
+            assert!(words.lines().count() <= LAST_LINES + HEAD_LINES + 1, "{words}");
+        }
+        let (kept, _) = drained(b"short\n  and whole\n\n", 64);
+        assert_eq!(&*kept.last_words(), "short\n  and whole\n\n");
+    }
+
+    /// S0-33, CLI-28: why it came to a panic is told before a stack of any depth, and what was logged last beside it.
+    #[test]
+    fn s0_33_the_message_survives_its_backtrace() {
+        let frames = |frame: &str| frame.repeat(300);
+        for (head, frames, end) in [
+            (
+                "thread 'main' panicked at src/main.rs:2:5:\nno luck\nstack backtrace:",
+                frames(
+                    "  10: core::ops::function::FnOnce::call_once\n             at /rustc/library/core/src/ops/function.rs:250:5\n",
+                ),
+                "note: some details are omitted",
+            ),
+            (
+                "Traceback (most recent call last):",
+                frames("  File \"a.py\", line 1, in f\n    f()\n"),
+                "ValueError: no luck",
+            ),
+            ("Error: no luck", frames("    at Object.<anonymous> (/srv/index.js:1:7)\n"), ""),
+        ] {
+            let input = format!("ready\n{head}\n{frames}{end}\n");
+            let (kept, _) = drained(input.as_bytes(), 64 << 10);
+            let words = kept.last_words();
+            assert!(words.starts_with(&format!("ready\n{head}\n…\n  ")), "{words}");
+            assert!(words.ends_with(end) && words.contains("no luck"), "{words}");
+        }
+        let log: String = (0..50).map(|nth| format!("line {nth}\n")).collect();
+        let (kept, _) = drained(log.as_bytes(), 64 << 10);
+        let last: Vec<_> = (30..50).map(|nth| format!("line {nth}")).collect();
+        assert_eq!(
+            &*kept.last_words(),
+            last.join("\n"),
+            "where nothing is indented, they are the last lines"
+        );
     }
 }

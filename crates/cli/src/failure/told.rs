@@ -55,11 +55,11 @@ impl Failure {
         if let Some(exit) = &known.server_exit {
             page.row("process of the server", Style::Plain, exit);
         }
-        let tail = self.stderr_tail();
-        if !tail.is_empty() {
+        let said = self.stderr_lines();
+        if !said.is_empty() {
             page.row("stderr of the server", Style::Plain, "");
         }
-        for line in tail {
+        for line in said {
             let (rows, is_all) = barred(&Line::of(Style::Faint, BAR), line, columns, MAX_STDERR_ROWS);
             page.out.extend(rows);
             if !is_all {
