@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use cardan_proto::codec::sse::write_event;
 use cardan_proto::http::headers::{self, Accepts, Content, X_CLIENT_ID, single_text};
+use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::{Link, Received};
@@ -87,17 +88,20 @@ struct Inlet {
 #[derive(Debug, Default)]
 struct Waiting {
     frames: VecDeque<Bytes>,
+    bytes: usize,
     waker: Option<Waker>,
 }
 
 impl Inlet {
-    /// Leaves a message; false: too many wait already.
-    fn put(&self, frame: Bytes, max: usize) -> bool {
+    /// Leaves a message; false: too many wait already, or too much.
+    fn put(&self, frame: Bytes, limits: &Limits) -> bool {
         let waker = {
             let mut waiting = self.lock();
-            if waiting.frames.len() >= max {
+            let full = !waiting.frames.is_empty() && waiting.bytes + frame.len() > limits.inlet_bytes;
+            if full || waiting.frames.len() >= limits.calls_inbound {
                 return false;
             }
+            waiting.bytes += frame.len();
             waiting.frames.push_back(frame);
             waiting.waker.take()
         };
@@ -125,7 +129,10 @@ impl Link for StreamLink {
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
         let mut waiting = self.inlet.lock();
         match waiting.frames.pop_front() {
-            Some(bytes) => Poll::Ready(Received::Frame { lane: LaneId::MAIN, bytes }),
+            Some(bytes) => {
+                waiting.bytes -= bytes.len();
+                Poll::Ready(Received::Frame { lane: LaneId::MAIN, bytes })
+            }
             None => {
                 waiting.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -288,7 +295,7 @@ where
     };
     let config = shared.host.config(None);
     let limits = &config.limits;
-    match read_body(body, limits).await.map(|body| inlet.put(body, limits.calls_inbound)) {
+    match read_body(body, limits).await.map(|body| inlet.put(body, limits)) {
         Ok(true) => {
             let mut response = answer.status(StatusCode::ACCEPTED);
             // Clients of the day looked for a word.

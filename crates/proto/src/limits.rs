@@ -87,6 +87,9 @@ pub struct Limits {
     pub connections: usize,
     /// Open lanes of one session. The next one is refused.
     pub lanes: usize,
+    /// Messages that were posted for one stream of the old HTTP+SSE and wait to be read. One more is refused with 429, as it is
+    /// beyond `calls_inbound` of them; where none waits, one is taken whatever its size.
+    pub inlet_bytes: usize,
     /// Bytes waiting to be written to one link. Progress and log notes are dropped first, counted.
     pub outbox_bytes: usize,
     /// Notes waiting for the application. The oldest is dropped and counted.
@@ -226,6 +229,7 @@ impl Limits {
         sessions: 65_536, // at 20 KiB each, a gigabyte and a bit
         connections: 16_384,
         lanes: 512,
+        inlet_bytes: 16 * MIB, // four of the largest bodies; a session that is driven leaves none waiting
         outbox_bytes: 64 * MIB, // four of the largest frames
         notes_queued: 1024,
         findings: 256,
@@ -290,6 +294,7 @@ const MIB: usize = 1 << 20;
 const _: () = {
     let l = Limits::DEFAULT;
     assert!(l.outbox_bytes >= 2 * l.frame_bytes, "a large reply must not block the next");
+    assert!(l.inlet_bytes >= l.body_bytes, "what is taken from a request fits");
     assert!(l.event_bytes >= l.frame_bytes, "an event carries a whole frame");
     assert!(l.socket_message_bytes >= l.socket_frame_bytes, "a message is made of frames");
     assert!(l.stray_header_bytes < l.head_bytes, "they are a part of the head");

@@ -1,11 +1,21 @@
 //! The old HTTP+SSE transport: one stream down, POSTs up.
 
+use std::future::poll_fn;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use cardan_endpoint::{Endpoint, Options};
 use cardan_proto::codec::sse::EventKind;
 use cardan_proto::era::Revision;
 use cardan_proto::limits::Limits;
+use http::Request;
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 
-use crate::rig::{JSON, Rig, STREAM, Step, cancel, initialize, note, said, tool_call};
+use crate::rig::{JSON, Rig, STREAM, Step, allow, builder, cancel, initialize, note, said, tool_call};
 use crate::wire::{Answer, Events};
 
 const OLD: &str = Revision::V2024_11_05.date();
@@ -207,6 +217,43 @@ async fn streams_are_bounded() {
     drop(old);
     rig.signals.expect(Step::Dropped).await;
     Old::open(&rig, &[]).await.shake_hands().await;
+}
+
+/// T19: what is posted while the stream is not read is bounded, by its bytes as by its number; there is room again when it
+/// was read, and one message is taken however large.
+#[tokio::test]
+async fn what_waits_for_a_stream_is_bounded() {
+    let bytes = |limits: &mut Limits| limits.inlet_bytes = 2500;
+    let number = |limits: &mut Limits| limits.calls_inbound = 2;
+    for bound in [bytes, number] {
+        let mut limits = Limits::DEFAULT;
+        bound(&mut limits);
+        let options = Options::new(allow(SocketAddr::from((Ipv4Addr::LOCALHOST, 80))));
+        let endpoint = Endpoint::new(builder(limits).0.build(), options);
+        let asked = Request::get("/sse").header("host", "localhost");
+        let mut stream = endpoint.answer(asked.body(Full::new(Bytes::new())).unwrap()).await.into_body();
+        let opening = stream.frame().await.unwrap().unwrap().into_data().unwrap();
+        let opening = String::from_utf8(opening.to_vec()).unwrap();
+        let address = opening.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let post = async |length: usize| {
+            let message = json!({ "jsonrpc": "2.0", "method": "x".repeat(length) }).to_string();
+            let asked = Request::post(address).header("host", "localhost").header(JSON.0, JSON.1);
+            let answer = endpoint.answer(asked.body(Full::new(Bytes::from(message))).unwrap()).await;
+            (answer.status().as_u16(), answer.headers().contains_key("retry-after"))
+        };
+        for _ in 0..2 {
+            assert_eq!(post(1000).await, (202, false));
+        }
+        assert_eq!(post(1000).await, (429, true));
+        // Whoever reads the stream drives the session, which takes what waits.
+        poll_fn(|cx| {
+            let nothing = Pin::new(&mut stream).poll_frame(cx).is_pending();
+            assert!(nothing, "notes are not answered");
+            Poll::Ready(())
+        })
+        .await;
+        assert_eq!(post(4000).await, (202, false));
+    }
 }
 
 /// SSE0-7: an endpoint may go without the old transport.
