@@ -1,7 +1,8 @@
 //! The old HTTP+SSE transport: one stream down, POSTs up.
 //!
 //! The body of the stream drives the session, and the session ends with it. POSTs only leave their message in
-//! the stream's inlet. Clients of the tutorial dialect name their stream by a header of their own.
+//! the stream's inlet. Where the host speaks the tutorial dialect, clients may name their stream by a header of their own;
+//! elsewhere that header means nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -11,6 +12,8 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use cardan_proto::codec::sse::write_event;
+use cardan_proto::dialect::Dialect;
+use cardan_proto::dialect::quirk::Quirk;
 use cardan_proto::http::headers::{self, Accepts, Content, X_CLIENT_ID, single_text};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, Departed, LaneId, Outgoing};
@@ -230,12 +233,12 @@ pub(crate) fn open<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> 
     }
     let config = shared.host.config(None);
     let limits = &config.limits;
-    let named = single_text(&X_CLIENT_ID, &parts.headers);
-    if !named.is_ok_and(|name| name.is_none_or(is_name)) {
-        let why = "header x-client-id must be one name of letters, digits, dots, dashes and underscores";
+    let Ok(named) = client_id(&parts.headers, config.dialect) else {
+        let why =
+            "header x-client-id must be one name of letters, digits, dots, dashes, underscores and tildes";
         return Answer::on(parts.headers).bad(StatusCode::BAD_REQUEST, why);
-    }
-    let name: Box<str> = match (named.ok().flatten().map(Box::from), SessionId::mint()) {
+    };
+    let name: Box<str> = match (named.map(Box::from), SessionId::mint()) {
         (Some(name), _) => name,
         (None, Some(id)) => id.text().into(),
         (None, None) => return Answer::on(parts.headers).status(StatusCode::INTERNAL_SERVER_ERROR),
@@ -286,14 +289,14 @@ where
     }
     let query = parts.uri.query().unwrap_or_default();
     let queried = query.split('&').find_map(|pair| pair.strip_prefix(QUERY));
-    let named = queried.or_else(|| single_text(&X_CLIENT_ID, &parts.headers).ok().flatten());
+    let config = shared.host.config(None);
+    let named = queried.or_else(|| client_id(&parts.headers, config.dialect).ok().flatten());
     let inlet = named.and_then(|name| shared.streams.find(name)).filter(|inlet| inlet.principal == principal);
     let answer = Answer::on(parts.headers);
     let Some(inlet) = inlet else {
         return answer
             .bad(StatusCode::NOT_FOUND, "no such stream, open one first and post to the address it names");
     };
-    let config = shared.host.config(None);
     let limits = &config.limits;
     match read_body(body, limits).await.map(|body| inlet.put(body, limits)) {
         Ok(true) => {
@@ -311,6 +314,18 @@ where
         }
     }
 }
+
+/// The name that a client gives its stream, where the dialect has such a thing.
+fn client_id(headers: &HeaderMap, dialect: Dialect) -> Result<Option<&str>, Unnamed> {
+    if !dialect.grants(Quirk::ClientIdHeader) {
+        return Ok(None);
+    }
+    let named = single_text(&X_CLIENT_ID, headers).map_err(|_| Unnamed)?;
+    if named.is_none_or(is_name) { Ok(named) } else { Err(Unnamed) }
+}
+
+/// There is more than one name, or it is none.
+struct Unnamed;
 
 /// A name becomes part of an address, so it has only what means nothing there.
 fn is_name(name: &str) -> bool {

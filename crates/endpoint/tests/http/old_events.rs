@@ -8,6 +8,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use cardan_endpoint::{Endpoint, Options};
 use cardan_proto::codec::sse::EventKind;
+use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Revision;
 use cardan_proto::limits::Limits;
 use http::Request;
@@ -167,12 +168,19 @@ async fn a_stream_belongs_to_its_principal() {
     old.events.reply(0).await;
 }
 
-/// SSE0-1: clients of the tutorial name their stream themselves, by a header on both; a name that is in use
+/// A server that speaks the tutorial dialect.
+async fn tutorial(limits: Limits) -> Rig {
+    let (builder, signals) = builder(limits);
+    Rig::of(builder.dialect(Dialect::Tutorial).build(), signals, |options| options).await
+}
+
+/// S2-8, SSE0-1: clients of the tutorial name their stream themselves, by a header on both; a name that is in use
 /// is not given away.
 #[tokio::test]
-async fn a_client_may_name_its_stream() {
-    let rig = Rig::start().await;
+async fn s2_8_a_client_of_the_tutorial_may_name_its_stream() {
+    let rig = tutorial(Limits::DEFAULT).await;
     let mut old = Old::open(&rig, &[("x-client-id", "me")]).await;
+    assert_eq!(old.address, "/message?sessionId=me");
     let headers = [JSON, ("x-client-id", "me")];
     let body = initialize(OLD).to_string();
     assert_eq!(rig.ask("POST", "/message", &headers, body.as_bytes()).await.status(), 202);
@@ -183,10 +191,32 @@ async fn a_client_may_name_its_stream() {
     assert_eq!(rig.ask("POST", "/message", &other, body.as_bytes()).await.status(), 404);
 }
 
+/// S2-7, S2-8, S2-10: where the dialect is not asked for, its header means nothing, whatever it says: streams have names that
+/// nobody guesses, several clients may send the same header, and it finds no stream.
+#[tokio::test]
+async fn s2_8_nobody_else_names_a_stream() {
+    let rig = Rig::start().await;
+    let odd = [("x-client-id", "a&b"), ("x-client-id", "")];
+    let mut open = Vec::new();
+    for headers in [&[("x-client-id", "me")][..], &[("x-client-id", "me")], &odd] {
+        let mut old = Old::open(&rig, headers).await;
+        assert!(old.address.len() > "/message?sessionId=".len() + 20, "{}", old.address);
+        let body = initialize(OLD).to_string();
+        let named = [JSON, ("x-client-id", "me")];
+        assert_eq!(rig.ask("POST", "/message", &named, body.as_bytes()).await.status(), 404);
+        assert_eq!(rig.ask("POST", "/message?sessionId=me", &[JSON], body.as_bytes()).await.status(), 404);
+        // What was announced works, whoever else is named beside it.
+        assert_eq!(rig.ask("POST", &old.address, &named, body.as_bytes()).await.status(), 202);
+        old.events.reply(0).await;
+        assert!(open.iter().all(|other: &Old<'_>| other.address != old.address));
+        open.push(old);
+    }
+}
+
 /// SSE0-2: a name that would not survive in an address is refused; the address of any other works.
 #[tokio::test]
 async fn a_name_must_fit_an_address() {
-    let rig = Rig::start().await;
+    let rig = tutorial(Limits::DEFAULT).await;
     for name in ["a&b", "a b", "a#b", "100%", "a+b", "", "\u{f6}"] {
         let answer = rig.ask("GET", "/sse", &[STREAM, ("x-client-id", name)], b"").await;
         assert_eq!(answer.status(), 400, "{name}");
@@ -201,7 +231,7 @@ async fn a_name_must_fit_an_address() {
 /// T23, F28: streams are bounded, and one that its client left makes room.
 #[tokio::test]
 async fn streams_are_bounded() {
-    let rig = Rig::limited(|limits| limits.sessions = 1).await;
+    let rig = tutorial(Limits { sessions: 1, ..Limits::DEFAULT }).await;
     let mut old = Old::open(&rig, &[("x-client-id", "one")]).await;
     old.shake_hands().await;
     old.post(&tool_call(1, "hold", json!({}))).await;

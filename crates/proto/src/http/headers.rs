@@ -20,7 +20,7 @@ pub const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Tells proxies not to hold events back; its value on our streams is [`UNBUFFERED`].
 pub const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-/// Picks the stream in the tutorial dialect.
+/// Picks the stream in the tutorial dialect, and nowhere else.
 pub const X_CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 /// Names an authorization server, from servers older than protected resource metadata.
 pub const MCP_AUTH_SERVER: HeaderName = HeaderName::from_static("mcp-auth-server");
