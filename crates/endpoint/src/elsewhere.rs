@@ -302,7 +302,7 @@ async fn take<H: Host>(
         Ok(None) => return Tried::Again,
         Err(_) => return busy(AWAY),
     };
-    let (restored, peer) = Hub::new(&shared.host, principal.cloned());
+    let (restored, peer) = Hub::new(&shared.host, principal.cloned(), inner.sessions.shelf());
     if repeat(&restored, &record).is_none() {
         restored.end("the session cannot go on here");
         // Nor anywhere: whoever tries would find the same.

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::body;
 use crate::lanes::{First, Forgotten, Form, Lanes, Next, TooMany};
 use crate::pulse::{Pulse, beat};
+use crate::shelf::Shelf;
 
 /// A legacy session.
 pub(crate) struct Hub<S: Service> {
@@ -90,9 +91,13 @@ const ROUNDS: u32 = 8;
 
 impl<S: Service> Hub<S> {
     /// A session that has not been opened yet, and the handle to tell it of changes.
-    pub(crate) fn new<H: Host<Service = S>>(host: &H, principal: Option<Arc<str>>) -> (Arc<Self>, Peer) {
+    pub(crate) fn new<H: Host<Service = S>>(
+        host: &H,
+        principal: Option<Arc<str>>,
+        shelf: &Arc<Shelf>,
+    ) -> (Arc<Self>, Peer) {
         let config = host.config(principal.as_ref());
-        let lanes = Lanes::new(&config.limits);
+        let lanes = Lanes::new(&config.limits, shelf);
         let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(&config));
         let now = Instant::now();
         let hub = Arc::new_cyclic(|hub: &Weak<Self>| Self {
@@ -464,7 +469,8 @@ mod tests {
         let config = Arc::new(Config::new(Role::Server, identity, capabilities));
         let (open, answered) = (Arc::new(Semaphore::new(0)), Arc::<Notify>::default());
         let host = Gate { config, open: Arc::clone(&open), answered: Arc::clone(&answered) };
-        let (hub, _peer) = Hub::new(&host, None);
+        let shelf = Arc::new(Shelf::new(&Limits::DEFAULT));
+        let (hub, _peer) = Hub::new(&host, None, &shelf);
         let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"DATE","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
         let hello = hello.replace("DATE", Revision::LATEST_LEGACY.date());
         drop(hub.post(message(&hello), Form::Undecided).unwrap());

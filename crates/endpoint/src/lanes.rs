@@ -1,10 +1,11 @@
 //! The link of a legacy session: messages come in by POST, and go out on the lane they belong to.
 //!
 //! A POST opens a lane of its own; the push lane (GET) is there as long as the session. A lane whose reader
-//! is gone goes on: what it would have read waits in the replay ring for the reader to come back.
+//! is gone goes on: what it would have read is kept for the reader to come back.
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::event::{Cause, Delivery, Departed, LaneId, Outgoing};
-use cardan_proto::session::replay::{EventId, Replay, Resume};
+use cardan_proto::session::replay::{EventId, Resume};
 use cardan_runtime::link::{Link, Received};
 
+use crate::shelf::{Kept, Shelf};
 use crate::wire::{Wire, is_reply};
 
 /// The link.
@@ -27,7 +29,7 @@ pub(crate) struct Lanes {
     push: Lane,
     /// The place on the push lane before all that waits there.
     before_waiting: Option<EventId>,
-    replay: Replay,
+    replay: Kept,
     minted: u32,
     readers: u32,
     put: u64,
@@ -144,7 +146,7 @@ impl Lane {
 }
 
 impl Lanes {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, shelf: &Arc<Shelf>) -> Self {
         let mut push = Lane::new(LaneId::MAIN);
         push.form = Form::Events;
         Self {
@@ -152,7 +154,7 @@ impl Lanes {
             open: Vec::new(),
             push,
             before_waiting: None,
-            replay: Replay::new(limits.replay_events, limits.replay_bytes),
+            replay: Kept::new(shelf, limits),
             minted: 0,
             readers: 0,
             put: 0,
@@ -225,9 +227,13 @@ impl Lanes {
         if primed {
             write_priming(&mut out, &self.replay.mint(id).text(), None);
         }
-        for message in &mut lane.waiting {
+        let reply = (lane.end == End::Ended).then_some(lane.waiting.len());
+        for (at, message) in lane.waiting.iter_mut().enumerate() {
             let bytes = message.wire.clone().joined();
-            message.id = Some(self.replay.push(id, bytes.clone()));
+            message.id = Some(match reply {
+                Some(count) if at + 1 == count => self.replay.push_reply(id, bytes.clone()),
+                _ => self.replay.push(id, bytes.clone()),
+            });
             message.wire = Wire::Whole(bytes);
         }
         Bytes::from(out)
@@ -397,7 +403,11 @@ impl Lanes {
             (Form::Undecided | Form::Reply, Reader::Nobody) => self.put_push(wire),
             (Form::Events, reader) => {
                 let bytes = wire.joined();
-                let event = self.replay.push(id, bytes.clone());
+                let event = if last {
+                    self.replay.push_reply(id, bytes.clone())
+                } else {
+                    self.replay.push(id, bytes.clone())
+                };
                 if reader == Reader::Nobody {
                     if last {
                         self.open.remove(at);

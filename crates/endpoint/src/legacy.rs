@@ -79,7 +79,7 @@ fn open<H: Host>(
     accepts: Accepts,
     principal: Option<Arc<str>>,
 ) -> Posting<H::Service> {
-    let (hub, peer) = Hub::new(&shared.host, principal.clone());
+    let (hub, peer) = Hub::new(&shared.host, principal.clone(), shared.sessions.shelf());
     let record = shared.sharing.as_ref().and_then(|_| record(&decoded, principal.as_ref()));
     let Ok(posted) = hub.post(decoded, form(accepts)) else {
         return Posting::Answered(answer.status(StatusCode::INTERNAL_SERVER_ERROR));

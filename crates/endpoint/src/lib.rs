@@ -33,6 +33,7 @@ mod pulse;
 mod reply;
 mod sessions;
 mod sharing;
+mod shelf;
 mod site;
 mod socket;
 mod stall;

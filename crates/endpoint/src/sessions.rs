@@ -14,6 +14,7 @@ use http::HeaderValue;
 use tokio::task::AbortHandle;
 
 use crate::hub::Hub;
+use crate::shelf::Shelf;
 
 /// The id of a session: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,6 +63,7 @@ const SHARDS: usize = 16;
 pub(crate) struct Sessions<S: Service> {
     shards: Arc<Shards<S>>,
     sweeper: OnceLock<AbortHandle>,
+    shelf: Arc<Shelf>,
     max: usize,
     idle: Duration,
     unopened: Duration,
@@ -110,10 +112,16 @@ impl<S: Service> Sessions<S> {
                 count: AtomicUsize::new(0),
             }),
             sweeper: OnceLock::new(),
+            shelf: Arc::new(Shelf::new(limits)),
             max: limits.sessions,
             idle: limits.session_idle_timeout,
             unopened: limits.open_timeout,
         }
+    }
+
+    /// Where their large replies are kept.
+    pub(crate) fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
     }
 
     pub(crate) fn find(&self, id: SessionId) -> Option<Arc<Hub<S>>> {
@@ -163,12 +171,14 @@ impl<S: Service> Sessions<S> {
     fn start_sweeper(&self) -> AbortHandle {
         let (idle, unopened) = (self.idle, self.unopened);
         let shards: Weak<Shards<S>> = Arc::downgrade(&self.shards);
+        let shelf = Arc::clone(&self.shelf);
         let pause = (idle.min(unopened) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sweeping = async move {
             loop {
                 tokio::time::sleep(pause).await;
                 let Some(shards) = shards.upgrade() else { return };
                 shards.sweep(idle, unopened);
+                shelf.sweep();
             }
         };
         tokio::spawn(sweeping).abort_handle()

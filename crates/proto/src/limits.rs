@@ -100,6 +100,10 @@ pub struct Limits {
     pub replay_events: usize,
     /// Legacy resumption: bytes kept for one session. The oldest is forgotten.
     pub replay_bytes: usize,
+    /// Legacy resumption: replies too large to be kept among those, of one session. Its oldest is forgotten.
+    pub shelf_session_bytes: usize,
+    /// The same of all sessions of an endpoint. The oldest of all is forgotten.
+    pub shelf_bytes: usize,
     /// Lines in a row that are not messages. One more closes the link.
     pub noise_lines: usize,
     /// Pages of one listing. One more ends the listing with an error.
@@ -178,6 +182,8 @@ pub struct Limits {
     /// Silence on a reply that was resumed, before it is asked for once more; doubled each time, up to what is silence on
     /// any stream. Some servers replay what they kept, and carry nothing after it.
     pub resumed_silence: Duration,
+    /// Legacy resumption: a large reply, for its client to come back. Then it is forgotten.
+    pub shelf_ttl: Duration,
     /// Silence on a stream we serve, before a keep-alive comment, or on a WebSocket, before a ping.
     pub keep_alive_interval: Duration,
     /// Silence on a stream or WebSocket we read, before the link counts as lost.
@@ -235,7 +241,9 @@ impl Limits {
         findings: 256,
         replay_events: 256,
         replay_bytes: MIB,
-        noise_lines: 1000, // a chatty banner, not a program that speaks something else
+        shelf_session_bytes: 16 * MIB, // one of the largest frames, or many usual ones
+        shelf_bytes: 64 * MIB,         // as much as one link may leave unread
+        noise_lines: 1000,             // a chatty banner, not a program that speaks something else
         pages: 1000,
         cache_entries: 1024,      // lists and what is read again and again
         tools_remembered: 8192,   // many more than a model can choose from
@@ -271,6 +279,7 @@ impl Limits {
         reconnect_wait_min: Duration::from_secs(1),
         reconnect_wait_max: Duration::from_secs(60),
         resumed_silence: Duration::from_secs(2), // most calls are over by then
+        shelf_ttl: Duration::from_secs(60),      // five attempts with doubling waits, and as long again
         keep_alive_interval: Duration::from_secs(15), // proxies cut at 30 to 60 s of silence
         read_idle_timeout: Duration::from_secs(45), // three keep-alives missed
         request_state_ttl: Duration::from_secs(600), // time for a person to answer
@@ -295,6 +304,8 @@ const _: () = {
     let l = Limits::DEFAULT;
     assert!(l.outbox_bytes >= 2 * l.frame_bytes, "a large reply must not block the next");
     assert!(l.inlet_bytes >= l.body_bytes, "what is taken from a request fits");
+    assert!(l.shelf_session_bytes >= l.frame_bytes, "the largest reply can be resumed");
+    assert!(l.shelf_session_bytes <= l.shelf_bytes, "one session is one of all");
     assert!(l.event_bytes >= l.frame_bytes, "an event carries a whole frame");
     assert!(l.socket_message_bytes >= l.socket_frame_bytes, "a message is made of frames");
     assert!(l.stray_header_bytes < l.head_bytes, "they are a part of the head");

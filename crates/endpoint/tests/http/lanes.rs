@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use cardan_proto::codec::sse::SseItem;
 use cardan_proto::era::Revision;
+use cardan_proto::limits::Limits;
+use cardan_server::Cx;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 
-use crate::rig::{BATCHING, LEGACY, Rig, STREAM, Step, call, said, tool_call};
+use crate::rig::{BATCHING, JSON, LEGACY, Rig, STREAM, Step, builder, call, said, tool_call, within};
 
 const OLDER: &str = Revision::V2025_06_18.date();
 
@@ -116,7 +119,7 @@ async fn event_ids_are_unique_in_a_session() {
 /// TSKD-23: how a task is doing is told as JSON, at once, while the task runs on: there is nothing to stream.
 #[tokio::test]
 async fn tskd_23_a_look_at_a_task_is_no_stream() {
-    let (builder, signals) = crate::rig::builder(cardan_proto::limits::Limits::DEFAULT);
+    let (builder, signals) = builder(Limits::DEFAULT);
     let server = builder.task_support("hold", cardan_proto::model::tool::TaskSupport::Optional).build();
     let rig = Rig::of(server, signals, |options| options).await;
     let session = rig.open(LEGACY).await;
@@ -310,6 +313,82 @@ async fn a_loud_push_lane_ends_no_broken_stream() {
     rig.signals.go.notify_one();
     assert_eq!(said(&resumed.reply(1).await), "worked on");
     resumed.ends().await;
+}
+
+/// Twice what the ring of a session keeps.
+const MUCH: usize = 2 << 20;
+
+/// HTL-17, F11: a reply larger than the ring whose stream is cut in its middle comes whole to who resumes it, once, and
+/// again to who was cut off again.
+#[tokio::test]
+async fn a_large_reply_that_was_cut_is_resumed() {
+    let rig = Rig::start().await;
+    let session = rig.open(LEGACY).await;
+    let message = tool_call(1, "big", json!({ "bytes": MUCH })).to_string();
+    let mut events = session.send("POST", &[STREAM, JSON], message.as_bytes()).await.events().await;
+    let primed = events.event().await.unwrap().id.unwrap();
+    let mut half = vec![0; MUCH / 2];
+    within(events.wire.stream.read_exact(&mut half)).await.unwrap();
+    drop(events);
+    for _ in 0..2 {
+        let mut resumed = session.resume(&primed).await.events().await;
+        assert_eq!(said(&resumed.reply(1).await).len(), MUCH);
+        resumed.ends().await;
+    }
+}
+
+/// A tool that says how far it is, waits, and says much.
+async fn rig_with_parcels(limits: Limits) -> Rig {
+    let (builder, signals) = builder(limits);
+    let told = signals.clone();
+    let builder = builder.tool("parcel", "says much when it is let go", move |cx: Cx| {
+        let signals = told.clone();
+        async move {
+            cx.progress(1.0, None, None);
+            signals.tell(Step::Entered);
+            signals.go.notified().await;
+            signals.tell(Step::Finished);
+            "x".repeat(MUCH)
+        }
+    });
+    Rig::of(builder.build(), signals, |options| options).await
+}
+
+/// HTL-17, F11: the same of a reply that was made while nobody read, however loud others have been since.
+#[tokio::test]
+async fn a_large_reply_that_nobody_read_is_resumed() {
+    let rig = rig_with_parcels(Limits { replay_events: 4, ..Limits::DEFAULT }).await;
+    let session = rig.open(LEGACY).await;
+    let mut events = session.post(&tool_call(1, "parcel", json!({}))).await.events().await;
+    assert_eq!(events.message().await["params"]["progress"], 1.0);
+    let last = events.last_id();
+    drop(events);
+    rig.signals.expect(Step::Entered).await;
+    rig.signals.go.notify_one();
+    rig.signals.expect(Step::Finished).await;
+    for id in 2..12 {
+        session.call(id, "touch", json!({})).await;
+    }
+    let mut resumed = session.resume(&last).await.events().await;
+    assert_eq!(said(&resumed.reply(1).await).len(), MUCH);
+    resumed.ends().await;
+}
+
+/// HTL-17, T19: a large reply for which there is no room is said to be gone, at once.
+#[tokio::test]
+async fn a_large_reply_without_room_is_told() {
+    let rig = rig_with_parcels(Limits { shelf_bytes: MUCH, ..Limits::DEFAULT }).await;
+    let session = rig.open(LEGACY).await;
+    let mut events = session.post(&tool_call(1, "parcel", json!({}))).await.events().await;
+    assert_eq!(events.message().await["params"]["progress"], 1.0);
+    let last = events.last_id();
+    drop(events);
+    rig.signals.expect(Step::Entered).await;
+    rig.signals.go.notify_one();
+    rig.signals.expect(Step::Finished).await;
+    let answer = session.resume(&last).await.answer().await;
+    assert_eq!(answer.status(), 400);
+    assert!(String::from_utf8_lossy(&answer.body).contains("is not kept any more"), "{answer:?}");
 }
 
 /// HTL-18: one session's events are not another's.
