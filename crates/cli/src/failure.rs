@@ -272,6 +272,9 @@ impl Failure {
                 };
                 Self::new(exit, message).next(next)
             }
+            Cause::OpenRefused(fault) if fault.code == code::METHOD_NOT_FOUND => {
+                Self::of_fault(Exit::Fault, message, fault).next(OTHER_ERA)
+            }
             Cause::OpenRefused(fault) => Self::of_fault(Exit::Fault, message, fault)
                 .next("give the server what it wants in its arguments or variables, or see its log"),
             _ => Self::new(Exit::Unreachable, message).next("connect again"),
@@ -460,6 +463,10 @@ const REPORT: &str = "report it to the server's author, or see the server's log"
 
 /// What to do where what came in place of an answer explains why none did.
 const NO_MESSAGE: &str = "see the findings: what came cannot be read as an answer, so --timeout alone may not help; report it to the server's author";
+
+/// What to do about a server that does not know by what a session is opened.
+const OTHER_ERA: &str =
+    "the server may be of the other era: leave --era away, or see whether it speaks the protocol at all";
 
 /// What to do about a server that breaks the protocol.
 const LENIENT: &str = "report it to the server's author, or try --lenient";

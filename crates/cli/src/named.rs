@@ -154,19 +154,45 @@ impl Named {
 
 /// A name that stands for nothing: it, or its whole file, is wrong, or it is not there.
 fn unknown(name: &str, config: &Config, problem: &Problem) -> Failure {
-    let mut about = config.problems.iter().map(|problem| problem.server.as_deref());
-    if about.any(|server| server.is_none_or(|server| server == name)) {
-        return failure(problem);
+    let failure = absent(name, config, problem);
+    if is_wrong(name, config) {
+        return failure;
     }
-    let failure = Failure::usage(format!("no server named `{name}` is configured"));
     let names = config.servers.iter().map(|server| server.name.as_str());
+    let host = name.split('/').next().unwrap_or_default();
     match &problem.next {
         Some(next) if closest(name, names).is_some() => failure.next(next.to_string()),
         // An address that lacks its beginning.
-        _ if has_port(name.split('/').next().unwrap_or_default()) => {
+        _ if has_port(host) => {
             failure.next(format!("an address begins with how it is spoken to: http://{name}"))
+        }
+        _ if host.contains('.') && host.len() < name.len() => {
+            failure.next(format!("an address begins with how it is spoken to: https://{name}"))
         }
         Some(next) if !config.servers.is_empty() => failure.next(meant_or(next.to_string())),
         _ => failure.next(meant_or(FORMS)),
     }
+}
+
+/// The server of this name, for those who look at what is configured and do not call it.
+pub(crate) fn found<'a>(name: &str, config: &'a Config) -> Result<&'a Server, Failure> {
+    config.server(name).map_err(|problem| absent(name, config, &problem))
+}
+
+/// What is wrong with it; a name that no file has is wrong at no place of a file.
+fn absent(name: &str, config: &Config, problem: &Problem) -> Failure {
+    if is_wrong(name, config) {
+        return failure(problem);
+    }
+    let absent = Failure::usage(format!("no server named `{name}` is configured"));
+    match &problem.next {
+        Some(next) => absent.next(next.to_string()),
+        None => absent,
+    }
+}
+
+/// Is something wrong with it, or with a whole file in which it may be?
+fn is_wrong(name: &str, config: &Config) -> bool {
+    let mut about = config.problems.iter().map(|problem| problem.server.as_deref());
+    about.any(|server| server.is_none_or(|server| server == name))
 }

@@ -79,6 +79,20 @@ fn a_badly_listed_entry_harms_only_itself() {
     with(&["call", "odd", "--strict"], "bad list", &log).exits(11).tells(&told[1..]);
 }
 
+/// CLI-3, CLI-48: a server that does not know how the chosen era opens a session is no reason to look at its arguments.
+#[test]
+fn the_wrong_era_is_told_as_that() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("wrong-era");
+    let log = scratch.file("log");
+    let words = [&["call", "odd", "--era", "modern"][..], &odd_server("plain", &log)].concat();
+    let told =
+        ["refused the handshake", "code: -32601", "next: the server may be of the other era: leave --era"];
+    cardan(&words).exits(10).tells(&told);
+}
+
 /// TOOL-1, F16: so it is in a fleet, whose state tells how many entries are listed badly and what is wrong with the first; one that has
 /// not even a name does not take its list along.
 #[test]

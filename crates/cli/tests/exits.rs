@@ -93,6 +93,17 @@ fn an_unknown_server_is_usage() {
         "tcp://host:port",
         "unix:///path",
     ]);
+    for (address, meant) in [("example.com/mcp", "https://example.com/mcp"), ("box:80/x", "http://box:80/x")]
+    {
+        cardan(&["info", address]).exits(1).tells(&[meant]);
+    }
+    let scratch = Scratch::new("unknown");
+    std::fs::write(scratch.file("cardan.toml"), "[servers.demo]\ncommand = 'x'\n").unwrap();
+    for words in [&["config", "explain"][..], &["config", "remove"], &["config", "trust"], &["pin", "list"]] {
+        let ran = cardan(&[words, &["dmo", "--config", &scratch.file("cardan.toml")]].concat()).exits(1);
+        // No place in a file is wrong about a name that is not there.
+        ran.tells(&["usage: no server named `dmo` is configured\n", "did you mean `demo`?"]);
+    }
     cardan(&["info", "ws:///mcp"]).exits(1).tells(&["has no host"]);
     cardan(&["info", "http://127.0.0.1:1/mcp"]).exits(4).tells(&["no connection", "the address is right"]);
     cardan(&["info", "tcp://x:1", "--header", "a: b"]).exits(1).tells(&["over HTTP"]);

@@ -7,13 +7,14 @@ use cardan_gateway::pin::store::{PinStore, Pinned};
 use cardan_gateway::pin::tool::Pin;
 use clap::{Args, Subcommand};
 
-use super::config::{failure, search, variable};
+use super::config::{search, variable};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::look::Surface;
 use crate::look::style::Style;
 use crate::look::table::{self, Fit};
 use crate::look::text::Line;
+use crate::named::found;
 use crate::output::{self, clean};
 use crate::talk::console::Console;
 
@@ -221,7 +222,7 @@ fn kept<'a>(
     store: &PinStore,
 ) -> Result<Vec<(&'a Server, String, Pinned)>, Failure> {
     let servers: Vec<&Server> = match &which.server {
-        Some(name) => vec![config.server(name).map_err(|problem| failure(&problem))?],
+        Some(name) => vec![found(name, config)?],
         None => config.servers.iter().collect(),
     };
     let mut kept = Vec::new();

@@ -8,14 +8,15 @@ use cardan_config::tree::{Entry, Node, Value};
 use cardan_config::{Config, Search, Server, json, show};
 
 use super::args::ExplainArgs;
-use super::{failure, short, tell_problems, variable};
+use super::{short, tell_problems, variable};
 use crate::failure::Failure;
+use crate::named::found;
 use crate::output::{self, clean};
 
 pub(super) fn run(args: &ExplainArgs, search: &Search) -> Result<(), Failure> {
     let config = Config::load(search);
     let node = match &args.name {
-        Some(name) => of_server(config.server(name).map_err(|problem| failure(&problem))?, &config),
+        Some(name) => of_server(found(name, &config)?, &config),
         None => of_all(&config, search),
     };
     if args.json {

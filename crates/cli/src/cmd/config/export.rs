@@ -8,8 +8,9 @@ use cardan_config::{Config, Search, Server};
 
 use super::args::{ExportArgs, Scope};
 use super::save::{Draft, refused};
-use super::{failure, short, tell_problems};
+use super::{short, tell_problems};
 use crate::failure::Failure;
+use crate::named::found;
 use crate::output::{self, clean, tell};
 
 pub(super) fn run(args: &ExportArgs, search: &Search) -> Result<(), Failure> {
@@ -18,7 +19,7 @@ pub(super) fn run(args: &ExportArgs, search: &Search) -> Result<(), Failure> {
     let servers: Vec<&Server> = if args.names.is_empty() {
         config.servers.iter().collect()
     } else {
-        let find = |name: &String| config.server(name).map_err(|problem| failure(&problem));
+        let find = |name: &String| found(name, &config);
         args.names.iter().map(find).collect::<Result<_, _>>()?
     };
     let mut draft = Draft::open(target(args, search)?, args.to)?;

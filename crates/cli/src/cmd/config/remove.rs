@@ -8,8 +8,9 @@ use cardan_config::{Config, File, Search, Tool};
 
 use super::args::RemoveArgs;
 use super::save::{Draft, refused};
-use super::{failure, files_from, named, short};
+use super::{files_from, named, short};
 use crate::failure::Failure;
+use crate::named::found;
 use crate::output;
 
 pub(super) fn run(args: &RemoveArgs, search: &Search) -> Result<(), Failure> {
@@ -52,7 +53,7 @@ impl Place {
 /// The one in force, if it is in a file of ours or in the one that was named.
 fn own(args: &RemoveArgs, search: &Search) -> Result<Place, Failure> {
     let config = Config::load(search);
-    let server = config.server(&args.name).map_err(|problem| failure(&problem))?;
+    let server = found(&args.name, &config)?;
     let origin = &server.origin;
     let tool = origin.tool.unwrap_or(Tool::Cardan);
     if tool != Tool::Cardan && search.file.is_none() {

@@ -5,10 +5,11 @@ use cardan_config::trust::{Standing, Trusted};
 use cardan_config::{Config, Launch, Remote, Search, Server, Text};
 
 use super::args::TrustArgs;
-use super::{failure, short};
+use super::short;
 use crate::failure::Failure;
 use crate::look::Surface;
 use crate::look::text::Line;
+use crate::named::found;
 use crate::output::{self, tell};
 
 pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
@@ -19,7 +20,7 @@ pub(super) fn run(args: &TrustArgs, search: &Search) -> Result<(), Failure> {
         names => {
             let found = names.iter().map(|name| match config.waiting.iter().find(|one| one.name == *name) {
                 Some(server) => Ok(server),
-                None => config.server(name).map_err(|problem| failure(&problem)),
+                None => found(name, &config),
             });
             found.collect::<Result<_, _>>()?
         }
