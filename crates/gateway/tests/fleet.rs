@@ -13,7 +13,7 @@ use cardan_gateway::catalog::Kind;
 use cardan_gateway::fleet::{Fleet, Health, Known, Options, Reloaded, Spec, Status, Unavailable, What};
 use cardan_gateway::merge::Naming;
 use cardan_gateway::rules::Pattern;
-use cardan_proto::limits::fleet::{EVENTS, WINDOW};
+use cardan_proto::limits::fleet::{EVENTS, QUEUE, QUEUE_WAIT, WINDOW};
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Cause, Change};
 use cardan_proto::upkeep::condition::Condition;
@@ -186,6 +186,41 @@ async fn calls_at_a_time_are_bounded() {
         calls.join_next().await.unwrap().unwrap();
     }
     assert_eq!(farm.0.most_running.load(Ordering::SeqCst), 2);
+    assert_eq!(upstream.status().in_use, 0);
+}
+
+/// F37: so many wait for a place, and so long; one more and one that waited in vain are refused, and take no place from others.
+#[tokio::test(start_paused = true)]
+async fn f37_the_queue_for_places_has_an_end() {
+    let farm = Farm::default();
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.concurrency = Some(1);
+    let fleet = Fleet::start(vec![spec], options(None));
+    let upstream = fleet.upstream("a").unwrap();
+    let held = upstream.lease().await.unwrap();
+    let queue = |waiting: &mut tokio::task::JoinSet<_>, count| {
+        for _ in 0..count {
+            let upstream = Arc::clone(&upstream);
+            waiting.spawn(async move { upstream.lease().await.map(drop) });
+        }
+    };
+    let mut waiting = tokio::task::JoinSet::new();
+    queue(&mut waiting, QUEUE + 3);
+    let begun = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(waiting.join_next().await.unwrap().unwrap(), Err(Unavailable::Crowded { most: 1 }));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO, "at once");
+    while let Some(waited) = waiting.join_next().await {
+        assert_eq!(waited.unwrap(), Err(Unavailable::Slow { most: 1 }));
+    }
+    assert!(begun.elapsed() >= QUEUE_WAIT && begun.elapsed() < QUEUE_WAIT * 2, "{:?}", begun.elapsed());
+    queue(&mut waiting, QUEUE);
+    tokio::task::yield_now().await;
+    drop(held);
+    while let Some(served) = waiting.join_next().await {
+        assert_eq!(served.unwrap(), Ok(()), "who left the queue left room in it");
+    }
     assert_eq!(upstream.status().in_use, 0);
 }
 

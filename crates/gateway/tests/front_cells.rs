@@ -14,7 +14,7 @@ use cardan_proto::method::Method;
 use cardan_proto::model::GetPromptParams;
 use cardan_proto::model::complete::CompleteParams;
 use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel, Wanted};
-use fronting::{at, four};
+use fronting::{at, four, front, spec};
 use relaying::{answering, logging, plain, soon, text};
 use serde_json::json;
 
@@ -215,6 +215,22 @@ async fn changes_are_told() {
             assert_eq!(text(&client, &format!("{name}__more"), json!({})).await, name, "{era:?}");
         }
         drop(listen);
+        front.end("done").await;
+    }
+}
+
+/// S0-72, META-7: what a server tells beside the address of a resource that changed reaches who listens, byte for byte.
+#[tokio::test(start_paused = true)]
+async fn s0_72_all_that_is_told_of_a_resource_crosses() {
+    for (era, one) in ERAS.into_iter().flat_map(|client| ERAS.map(|one| (client, one))) {
+        let (server, change) = relaying::telling(one);
+        let front = front(vec![spec("one", &server).0]);
+        let client = at(&front, era, plain()).await;
+        soon("known", front.settled()).await;
+        let mut listen = client.listen(Interest { uris: vec!["note://a".into()], ..Interest::default() });
+        soon("ready", listen.ready()).await.unwrap();
+        assert_eq!(text(&client, "one__update", json!({})).await, "told");
+        assert_eq!(soon("an update", listen.next()).await.unwrap(), change, "{era:?} before {one:?}");
         front.end("done").await;
     }
 }

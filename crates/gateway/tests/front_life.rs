@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Client, Listen, way};
+use cardan_client::{CallError, Client, Listen, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
 use cardan_gateway::relay::Lend;
 use cardan_gateway::rules::Pattern;
 use cardan_proto::era::Era;
+use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{CallOptions, Change, Interest};
@@ -25,7 +26,7 @@ use cardan_runtime::memory;
 use cardan_server::{Cx, Server, Stop};
 use fronting::{Stage, at, dead, front, server, spec};
 use relaying::{answering, plain, revisions, soon, text};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
@@ -269,6 +270,39 @@ async fn f37_answers_without_a_question_find_no_way_around() {
     front.end("done").await;
 }
 
+/// F37: a call that finds no place in time is refused: its client reads that nothing was sent, why, and what to do.
+#[tokio::test(start_paused = true)]
+async fn f37_who_waits_in_vain_is_told() {
+    for era in ERAS {
+        let stage = Stage::default();
+        let mut spec = spec("busy", &server("busy", era, &stage)).0;
+        spec.concurrency = Some(1);
+        let front = front(vec![spec]);
+        let client = at(&front, era, plain()).await;
+        let endless = || {
+            let params = Bytes::from_static(br#"{"name":"busy__hang","arguments":{}}"#);
+            let never = Some(Duration::ZERO);
+            let options = CallOptions { idle: never, total: never, ..CallOptions::default() };
+            client.start(Method::ToolsCall, Some(params), options)
+        };
+        let running = endless();
+        soon("begun", stage.begun.notified()).await;
+        let CallError::Fault(fault) = endless().await.unwrap_err() else { panic!("{era:?}") };
+        assert_eq!(fault.code, code::BUSY, "{era:?}");
+        assert!(
+            fault.message.starts_with("server `busy` takes no more calls at a time than 1, and had no place"),
+            "{era:?} {fault}"
+        );
+        let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+        let told = [&data["outcome"], &data["delivery"], &data["mayHaveExecuted"]];
+        assert_eq!(told, [&json!("refused"), &json!("not_sent"), &json!(false)], "{era:?}");
+        drop(running);
+        soon("dropped", stage.dropped.notified()).await;
+        assert_eq!(text(&client, "busy__who", json!({})).await, "busy", "{era:?}: there is a place again");
+        front.end("done").await;
+    }
+}
+
 /// Servers that are processes: one for each session, with a state of its own.
 fn processes(
     name: &'static str,
@@ -310,7 +344,7 @@ impl cardan_runtime::link::Link for Overheard {
     ) -> std::task::Poll<cardan_runtime::link::Received> {
         let received = self.link.poll_recv(cx);
         if let std::task::Poll::Ready(cardan_runtime::link::Received::Frame { bytes, .. }) = &received
-            && let Ok(message) = serde_json::from_slice::<serde_json::Value>(bytes)
+            && let Ok(message) = serde_json::from_slice::<Value>(bytes)
             && message["method"] == "initialize"
         {
             let name = message["params"]["clientInfo"]["name"].as_str().unwrap_or_default().to_owned();

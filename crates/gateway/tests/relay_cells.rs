@@ -356,6 +356,20 @@ async fn changes_cross() {
     }
 }
 
+/// S0-72, META-7: what a server tells beside the address of a resource that changed reaches who listens, byte for byte.
+#[tokio::test]
+async fn s0_72_all_that_is_told_of_a_resource_crosses() {
+    for cell in CELLS {
+        let (server, change) = relaying::telling(cell.server);
+        let (relay, _) = relay_sharing(&server, cell.isolation).await;
+        let client = connect(&relay, cell.client, plain()).await;
+        let mut listen = client.listen(Interest { uris: vec!["note://a".into()], ..Interest::default() });
+        soon("ready", listen.ready()).await.unwrap();
+        assert_eq!(text(&client, "update", json!({})).await, "told");
+        assert_eq!(soon("an update", listen.next()).await.unwrap(), change, "{cell:?}");
+    }
+}
+
 /// MRTR-6: what a call needs of its client is told in the client's terms: a legacy upstream has no code for it, but says
 /// what it is.
 #[tokio::test]

@@ -68,6 +68,30 @@ fn a_listen_is_acknowledged_first() {
     }
 }
 
+/// SUB-7, S0-72: what was told of a resource is told on with all that it said, and with the listen that it is for now.
+#[test]
+fn s0_72_what_was_told_is_told_on() {
+    let mut client = Bench::modern_client();
+    start(&mut client, 1, Interest { uris: vec!["a:b".into()], ..Interest::default() });
+    client.sent();
+    client.feed(acknowledged(2, json!({"resourceSubscriptions": ["a:b"]})));
+    let said = json!({"uri": "a:b", "_meta": {SUBSCRIPTION: 2, "x/y": 1}, "title": "T"});
+    client.feed(note("notifications/resources/updated", said));
+    let heard = changes(&mut client);
+    let [(_, change)] = &heard[..] else { panic!("{heard:?}") };
+    let mut server = Bench::server();
+    server.feed(listen("seven", json!({"resourceSubscriptions": ["a:b"]})));
+    server.sent();
+    server.local(Command::Change(change.clone()));
+    let on = json!({"uri": "a:b", "_meta": {"x/y": 1, SUBSCRIPTION: "seven"}, "title": "T"});
+    assert_eq!(server.one()["params"], on);
+    let mut old = Bench::legacy_server("2025-11-25", json!({}));
+    old.feed(legacy(1, "resources/subscribe", json!({"uri": "a:b"})));
+    old.sent();
+    old.local(Command::Change(change.clone()));
+    assert_eq!(old.one()["params"], json!({"uri": "a:b", "_meta": {"x/y": 1}, "title": "T"}));
+}
+
 /// SUB-2, RES-5: changes that were not asked for are not told.
 #[test]
 fn unasked_changes_are_not_told() {

@@ -169,8 +169,8 @@ fn line(change: &Change, form: Form) -> String {
         Change::Tools => ("tools", None),
         Change::Prompts => ("prompts", None),
         Change::Resources => ("resources", None),
-        Change::Resource(uri) => ("resource", Some(uri)),
-        Change::Task { id, .. } => ("task", Some(id)),
+        Change::Resource(uri) => ("resource", Some(&**uri)),
+        Change::Task { id, .. } => ("task", Some(&**id)),
     };
     match (form, uri) {
         _ if tagging() == Tagging::Lines => json_line(&tagged::changed(change)).into_owned(),

@@ -168,6 +168,6 @@ impl Carried {
 /// What may have changed while nobody told. Lists are compared instead.
 fn missed(ear: &Ear, interest: &Interest) {
     for uri in &interest.uris {
-        ear.hear(Happening::Change(Change::Resource(uri.clone())));
+        ear.hear(Happening::Change(Change::Resource(uri.clone().into())));
     }
 }

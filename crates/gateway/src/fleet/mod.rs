@@ -5,10 +5,12 @@
 //! are listed while it is still starting, and calling one waits for it.
 
 mod agenda;
+mod places;
 mod spec;
 mod status;
 mod tally;
 mod tender;
+mod unavailable;
 mod upstream;
 
 use std::collections::HashMap;
@@ -23,8 +25,9 @@ use tokio::sync::{Semaphore, broadcast, watch};
 pub use spec::{Credentials, Making, Spec};
 pub use status::{Health, Known, Standing, Status};
 pub use tally::{BUCKETS, Counts, Ending};
+pub use unavailable::Unavailable;
 pub(crate) use upstream::Visit;
-pub use upstream::{Lease, Unavailable, Upstream};
+pub use upstream::{Lease, Upstream};
 
 use crate::cache::CatalogCache;
 use crate::merge::{Claim, Merged, Naming, Source};

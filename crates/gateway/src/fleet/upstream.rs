@@ -1,7 +1,6 @@
 //! One server of the fleet, as those see it who use it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -13,14 +12,16 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::Cause;
 use cardan_proto::upkeep::condition::{Condition, Transition};
 use cardan_proto::upkeep::policy::Policy;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
+use super::places::Places;
 use super::spec::{Making, Spec};
 use super::status::{Health, Known, Status};
 use super::tally::{Counts, Tally};
 use super::tender::Tender;
+use super::unavailable::Unavailable;
 use super::{Common, lock};
 use crate::cache::Told;
 use crate::catalog::{Catalog, Kind};
@@ -66,7 +67,7 @@ pub(super) struct Inner {
     /// Stopped after so long without use; none: never.
     pub(super) idle_stop: Option<Duration>,
     /// Calls at a time, and places for them; none: as many as come.
-    places: Option<(usize, Arc<Semaphore>)>,
+    places: Option<Arc<Places>>,
     /// How its connection is kept.
     policy: Policy,
     pub(super) closing: bool,
@@ -130,7 +131,7 @@ impl Upstream {
             wanted: !spec.lazy,
             lazy: spec.lazy,
             idle_stop: spec.idle_stop,
-            places: spec.concurrency.map(places),
+            places: spec.concurrency.map(Places::new),
             policy: spec.making.as_ref().map(|making| making.policy).unwrap_or_default(),
             closing: false,
             begun: 0,
@@ -253,10 +254,9 @@ impl Upstream {
     /// A place for a call, where there are so many; nothing: as many as come.
     pub(crate) async fn place(&self) -> Result<Option<OwnedSemaphorePermit>, Unavailable> {
         let places = self.lock().places.clone();
-        let Some((_, places)) = places else { return Ok(None) };
-        // The semaphore is never closed, so this waits and does not fail.
+        let Some(places) = places else { return Ok(None) };
         tokio::select! {
-            permit = places.acquire_owned() => permit.map(Some).map_err(|_| Unavailable::Gone),
+            place = places.take() => place.map(Some),
             () = self.left() => Err(Unavailable::Gone),
         }
     }
@@ -350,9 +350,9 @@ impl Upstream {
         *lock(&self.rules) = Arc::new(spec.rules);
         let mut inner = self.lock();
         inner.idle_stop = spec.idle_stop;
-        if inner.places.as_ref().map(|(max, _)| *max) != spec.concurrency {
+        if inner.places.as_ref().map(|places| places.most) != spec.concurrency {
             // Calls that run have their places among the old ones, and finish there.
-            inner.places = spec.concurrency.map(places);
+            inner.places = spec.concurrency.map(Places::new);
         }
         // Whoever was stopped because nobody used it sleeps on.
         let woken = std::mem::replace(&mut inner.lazy, spec.lazy) && !spec.lazy;
@@ -492,10 +492,6 @@ impl Upstream {
     }
 }
 
-fn places(max: usize) -> (usize, Arc<Semaphore>) {
-    (max, Arc::new(Semaphore::new(max.max(1))))
-}
-
 /// Counted as someone who uses an upstream, while it lives.
 #[derive(Debug)]
 struct Using(Arc<Upstream>);
@@ -541,26 +537,6 @@ pub(crate) struct Visit {
     pub(crate) number: u64,
     _using: Using,
 }
-
-/// Why an upstream cannot be used at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unavailable {
-    /// It cannot be reached as it is configured.
-    Misconfigured(Arc<str>),
-    /// It is not part of the fleet any more.
-    Gone,
-}
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Misconfigured(problem) => write!(f, "cannot be reached as it is configured: {problem}"),
-            Self::Gone => f.write_str("is not configured any more"),
-        }
-    }
-}
-
-impl std::error::Error for Unavailable {}
 
 #[cfg(test)]
 mod tests {

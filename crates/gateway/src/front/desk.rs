@@ -11,11 +11,11 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::limits::fleet::ANSWER;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Called, Change, LogLevel};
+use cardan_proto::session::event::{Answer, Called, Change, LogLevel, Updated};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Host as _, Service};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::gated::Gated;
 use super::own::{Own, Turn};
@@ -218,9 +218,9 @@ impl Station {
 
     /// A resource that this client subscribed to, or a list of a server is another, at least for this client.
     fn changed(self: Arc<Self>, upstream: Arc<Upstream>, change: &Change) {
-        if let Change::Resource(uri) = change {
+        if let Change::Resource(updated) = change {
             if self.hears(upstream.name(), change) {
-                self.updated(uri);
+                self.updated(updated);
             }
             return;
         }
@@ -388,17 +388,16 @@ impl Station {
                 let Some(station) = station.upgrade() else { return };
                 // One that is nowhere any more is not told of, as its server would not.
                 if station.subscribe(&uri).await.is_ok() {
-                    station.updated(&uri);
+                    station.updated(&uri.into());
                 }
             }
         });
     }
 
     /// Tells a legacy client that a resource has changed.
-    fn updated(&self, uri: &str) {
+    fn updated(&self, updated: &Updated) {
         if let Some(client) = self.client.get() {
-            let params = Bytes::from(json!({ "uri": uri }).to_string());
-            client.peer.note(Method::ResourcesUpdated, Some(params));
+            client.peer.note(Method::ResourcesUpdated, Some(updated.params()));
         }
     }
 

@@ -36,6 +36,7 @@ impl Listener {
                 // Of what stands for one thing the last counts, so there are no more than things that are listened to.
                 let same = |other: &Change| match (other, &change) {
                     (Change::Task { id: one, .. }, Change::Task { id: two, .. }) => one == two,
+                    (Change::Resource(one), Change::Resource(two)) => **one == **two,
                     (one, two) => one == two,
                 };
                 before.retain(|other| !same(other));
@@ -72,7 +73,7 @@ impl Ear for Part {
         match first.map(|stands| stands.try_send(interest.clone())) {
             Some(Ok(())) => {}
             // What may have changed until now is told, as nobody told it.
-            _ => interest.uris.into_iter().for_each(|uri| self.change(Change::Resource(uri))),
+            _ => interest.uris.into_iter().for_each(|uri| self.change(Change::Resource(uri.into()))),
         }
     }
 

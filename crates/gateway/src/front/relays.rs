@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cardan_client::CallError;
-use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::limits::fleet::ANSWER;
 use cardan_proto::session::event::Delivery;
 use cardan_proto::upkeep::condition::Condition;
@@ -198,8 +198,16 @@ pub(super) fn unavailable(upstream: &Upstream, why: &Unavailable) -> Fault {
             format!("mend it; `cardan config explain {name}` shows where it is configured")
         }
         Unavailable::Gone => "list again to see what there is".to_owned(),
+        Unavailable::Crowded { .. } | Unavailable::Slow { .. } => {
+            "nothing was sent, so call again in a while; `concurrency` says how many it takes".to_owned()
+        }
     };
-    told(upstream, &format!("server `{name}` {why}; {next}"), &why.to_string())
+    let (code, outcome) = match why {
+        Unavailable::Misconfigured(_) | Unavailable::Gone => (code::INTERNAL, "lost"),
+        Unavailable::Crowded { .. } | Unavailable::Slow { .. } => (code::BUSY, "refused"),
+    };
+    let fault = Fault::new(code, format!("server `{name}` {why}; {next}"));
+    unsent(upstream, fault, outcome, &why.to_string())
 }
 
 /// A server that does not answer now.
@@ -216,7 +224,7 @@ fn unreachable(upstream: &Upstream, error: Option<&CallError>) -> Fault {
         _ => "try again in a while; `cardan servers` shows how it stands",
     };
     let message = format!("server `{name}` cannot be reached: {why} (it is {}); {next}", status.health);
-    told(upstream, &message, &why)
+    unsent(upstream, Fault::internal(message), "lost", &why)
 }
 
 /// A server that was asked beside others, and did not answer for as long as that is waited for.
@@ -234,12 +242,12 @@ pub(super) fn silent(upstream: &Upstream) -> Fault {
     }))
 }
 
-fn told(upstream: &Upstream, message: &str, cause: &str) -> Fault {
-    Fault::internal(message.to_owned()).with_data(&json!({
+fn unsent(upstream: &Upstream, fault: Fault, outcome: &str, cause: &str) -> Fault {
+    fault.with_data(&json!({
         "server": upstream.name(),
         "state": upstream.status().health.to_string(),
         "cause": cause,
-        "outcome": "lost",
+        "outcome": outcome,
         "delivery": "not_sent",
         "mayHaveExecuted": false,
     }))

@@ -287,10 +287,7 @@ pub(super) fn announced(caps: &ServerCaps) -> Interest {
 pub(super) fn tell(change: Change, peer: &Peer, instead: Option<&OnChange>) {
     match (change, instead) {
         (change, Some(instead)) => instead(change),
-        (Change::Resource(uri), None) => {
-            let params = Bytes::from(json!({ "uri": uri }).to_string());
-            peer.note(Method::ResourcesUpdated, Some(params));
-        }
+        (Change::Resource(updated), None) => peer.note(Method::ResourcesUpdated, Some(updated.params())),
         (list, None) => peer.change(list),
     }
 }

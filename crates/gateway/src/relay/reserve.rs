@@ -49,9 +49,10 @@ impl Reserve {
         let Some(state) = asked_state(result) else { return };
         let ticket = Ticket { principal, state };
         let mut kept = lock(&self.kept);
-        // One that is named leaves room for others; and some lines stay free for calls that are new.
+        // Each leaves room for others, and those who have no name are one: whoever has none can be as many as they like. And
+        // some lines stay free for calls that are new.
         let same = kept.keys().filter(|other| other.principal == ticket.principal).count();
-        if kept.len() >= self.max || ticket.principal.is_some() && same >= self.max.div_ceil(2) {
+        if kept.len() >= self.max || same >= self.max.div_ceil(2) {
             return;
         }
         lease.hush();
@@ -91,5 +92,37 @@ fn asked_state(result: &Bytes) -> Option<Box<str>> {
             serde_json::from_slice(&state).ok()
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardan_client::{Client, way};
+    use cardan_proto::upkeep::policy::Policy;
+    use cardan_runtime::memory::MemoryLink;
+
+    use super::super::Options;
+    use super::super::askable::Askable;
+    use super::super::pool::{Need, Pool};
+    use super::*;
+    use crate::fleet::Making;
+
+    /// T12: nobody has more than half of what is kept, and those who have no name are one.
+    #[tokio::test]
+    async fn t12_those_without_a_name_are_one() {
+        let way = way(std::future::pending::<Result<MemoryLink, std::convert::Infallible>>);
+        let making = Making { connector: Client::builder("x", "1"), way, policy: Policy::CHILD };
+        let pool = Pool::start(making, None, &Options::default(), Arc::default());
+        let reserve = Reserve::new(4, Duration::from_secs(60), Unfinished::default());
+        let who = [None, None, None, Some("ada"), Some("ada"), Some("ada"), Some("bob")];
+        let kept = [1, 2, 2, 3, 4, 4, 4];
+        for (n, (principal, kept)) in who.into_iter().zip(kept).enumerate() {
+            let result = format!(r#"{{"resultType":"input_required","requestState":"{n}"}}"#);
+            let lease = pool.take(Askable::NOTHING, Need::Any).await.unwrap();
+            reserve.keep(principal.map(Arc::from), &Bytes::from(result), lease);
+            assert_eq!(lock(&reserve.kept).len(), kept, "{n}: {principal:?}");
+        }
+        let first = Ticket { principal: None, state: "0".into() };
+        assert!(reserve.take(&first).is_some() && reserve.take(&first).is_none(), "once");
     }
 }

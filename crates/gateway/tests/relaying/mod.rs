@@ -20,17 +20,19 @@ use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{Behind, Isolation, Options, Relay};
 use cardan_proto::era::{Era, Revisions};
 use cardan_proto::http::origin::{Allow, Ports};
+use cardan_proto::jsonrpc::envelope::Params;
 use cardan_proto::limits::Limits;
 use cardan_proto::model::elicit::{ElicitParams, ElicitResult};
 use cardan_proto::model::roots::Root;
 use cardan_proto::model::sampling::CreateMessageResult;
+use cardan_proto::model::{Resource, ResourceContents};
 use cardan_proto::session::config::{Config, EraChoice, Interests, Role};
-use cardan_proto::session::event::Event;
+use cardan_proto::session::event::{Change, Event, Updated};
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory::{self, MemoryLink};
 use cardan_runtime::service::{Host, Service};
-use cardan_server::Server;
+use cardan_server::{Cx, Server, Stop};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -147,6 +149,26 @@ pub(crate) async fn relay_with(server: &Server, options: Options) -> (Relay, Dia
         async move { drop(server.serve(link).await) }
     });
     (Relay::start(making, options).await.unwrap(), dialled)
+}
+
+/// A server whose tool `update` tells that `note://a` has changed, with more than its address; and what it tells.
+pub(crate) fn telling(era: Era) -> (Server, Change) {
+    let told = Bytes::from_static(br#"{"uri":"note://a","_meta":{"x/y":1.50},"title":"\u00e9"}"#);
+    let params = Params::scan(told, &Limits::DEFAULT).unwrap();
+    let change = Change::Resource(Updated::read(&params).unwrap());
+    let tells = change.clone();
+    let server = Server::builder("notes", "1")
+        .revisions(revisions(era))
+        .resource(Resource::new("note://a", "a"), async |_| Ok(vec![ResourceContents::text("note://a", "x")]))
+        .tool("update", "tells it", move |cx: Cx| {
+            let change = tells.clone();
+            async move {
+                cx.changed(&change);
+                Ok::<_, Stop>("told")
+            }
+        })
+        .build();
+    (server, change)
 }
 
 /// A port before a host.

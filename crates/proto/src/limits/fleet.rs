@@ -16,6 +16,13 @@ pub const START_MAX: Duration = Duration::from_secs(3600);
 /// Events of a fleet that nobody has read yet. Who reads more slowly misses the oldest, and is told how many.
 pub const EVENTS: usize = 1024;
 
+/// Calls that wait for a place at one server that takes so many at a time (`concurrency`). One more is refused, not sent: what a
+/// server does not keep up with for so long must not pile up here.
+pub const QUEUE: usize = 256;
+
+/// How long one of them waits. Then it is refused, not sent: most clients have given up by then.
+pub const QUEUE_WAIT: Duration = Duration::from_secs(60);
+
 /// A server that is asked as one of several which may know something. Who is silent for longer is passed over, so that the others
 /// are heard in a time that people wait: as long as one that was lost is waited for.
 pub const ANSWER: Duration = Duration::from_secs(5);

@@ -11,6 +11,7 @@ pub use super::carrier::{Abilities, Cancel, Departed, Framing, Pushes, Silence, 
 pub use super::options::{CallOptions, Repeat, Rounds, Steps, Vetting, Wanted};
 pub use super::outcome::{Cause, Deadline, Delivery, Hurdle, Outcome, Refusal, Stage};
 use super::state::StateChange;
+pub use super::updated::Updated;
 use crate::era::Revision;
 use crate::finding::{Finding, Rule};
 use crate::http::stray::Strays;
@@ -284,7 +285,7 @@ pub enum Change {
     /// The list of resources.
     Resources,
     /// One resource.
-    Resource(Box<str>),
+    Resource(Updated),
     /// One task, as an extension.
     Task {
         /// Names it.

@@ -14,6 +14,7 @@ use super::Session;
 use super::config::Interests;
 use super::event::{
     Answer, CallKey, CallOptions, Cause, Change, Delivery, Event, Interest, LaneId, Outcome, Refusal, Ticket,
+    Updated,
 };
 use super::state::State;
 use super::tables::{BatchKey, Grave, Purpose};
@@ -23,8 +24,7 @@ use crate::jsonrpc::envelope::{Call, MetaKey, Note, Param, Params};
 use crate::jsonrpc::fault::{Fault, code};
 use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::object::Object;
-use crate::jsonrpc::splice::{Edit, splice};
-use crate::jsonrpc::write;
+use crate::jsonrpc::splice::{Edit, member_of, splice};
 use crate::method::Method;
 use crate::model::{task, uri};
 
@@ -145,7 +145,7 @@ impl Session {
         }
         let honoured = self.honoured(wanted);
         // The acknowledgement comes first: nothing can change in between, for nothing runs in between.
-        let params = tagged(&call.id, &json!({ "notifications": filter(&honoured) }));
+        let params = tagged(&call.id, acknowledgement(&honoured));
         self.send_note(lane, Method::SubscriptionsAcknowledged, Some(params));
         self.standing.listens.push((call.id, lane, revision, honoured));
     }
@@ -196,14 +196,14 @@ impl Session {
     /// A listen that was handed over is in force: that is the first thing its caller hears.
     pub(super) fn listening(&mut self, key: CallKey, interest: Interest) {
         let Some((id, lane)) = self.handed(key) else { return };
-        let params = tagged(&id, &json!({ "notifications": filter(&self.honoured(interest)) }));
+        let params = tagged(&id, acknowledgement(&self.honoured(interest)));
         self.send_note(lane, Method::SubscriptionsAcknowledged, Some(params));
     }
 
     /// Something changed that one listen is about.
     pub(super) fn tell(&mut self, key: CallKey, change: &Change) {
         if let Some((id, lane)) = self.handed(key) {
-            self.send_note(lane, change.method(), Some(tagged(&id, &change_params(change))));
+            self.send_note(lane, change.method(), Some(tagged(&id, change_params(change))));
         }
     }
 
@@ -215,7 +215,7 @@ impl Session {
 
     /// The closing result of a listen.
     pub(super) fn closing(id: &CallId) -> Bytes {
-        tagged(id, &json!({}))
+        tagged(id, None)
     }
 
     /// The peer ends a listen.
@@ -238,12 +238,10 @@ impl Session {
             .map(|(id, lane, ..)| (id.clone(), *lane))
             .collect();
         for (id, lane) in matching {
-            self.send_note(lane, change.method(), Some(tagged(&id, &change_params(change))));
+            self.send_note(lane, change.method(), Some(tagged(&id, change_params(change))));
         }
         if self.carrier.pushes() && self.ready_peer().is_some() && self.announces(change) {
-            let params = change_params(change);
-            let params = (params != json!({})).then(|| Bytes::from(params.to_string()));
-            self.send_note(LaneId::MAIN, change.method(), params);
+            self.send_note(LaneId::MAIN, change.method(), change_params(change));
         }
     }
 
@@ -277,29 +275,36 @@ impl Session {
     pub(super) fn end_listens(&mut self) {
         self.end_handed_listens();
         for (id, lane, revision, _) in std::mem::take(&mut self.standing.listens) {
-            let result = tagged(&id, &json!({}));
+            let result = tagged(&id, None);
             let result = revision.seal(&Method::SubscriptionsListen, result, &self.config);
             self.reply(lane, None, Some(id), revision, Ok(result));
         }
     }
 }
 
-fn change_params(change: &Change) -> Value {
+/// The params of the note that tells a change, whichever listen it is for.
+fn change_params(change: &Change) -> Option<Bytes> {
     match change {
-        Change::Resource(uri) => json!({ "uri": uri }),
-        Change::Task { state, .. } => serde_json::from_slice(state).unwrap_or_default(),
-        Change::Tools | Change::Prompts | Change::Resources => json!({}),
+        Change::Resource(updated) => Some(updated.params()),
+        Change::Task { state, .. } => Some(state.clone()),
+        Change::Tools | Change::Prompts | Change::Resources => None,
     }
 }
 
-/// `object` with the id of its listen in `_meta`, spelled as the peer spelled it.
-fn tagged(id: &CallId, object: &Value) -> Bytes {
-    let mut meta = b"{".to_vec();
-    write::string(MetaKey::SubscriptionId.name(), &mut meta);
-    meta.push(b':');
-    id.write(&mut meta);
-    meta.push(b'}');
-    splice(object.to_string().as_bytes(), &[Edit::Set(Param::Meta.name(), &meta)]).unwrap_or_default()
+fn acknowledgement(honoured: &Interest) -> Option<Bytes> {
+    Some(Bytes::from(json!({ "notifications": filter(honoured) }).to_string()))
+}
+
+/// `object` with the id of its listen in `_meta`, spelled as the peer spelled it. Whatever else stands there stays.
+fn tagged(id: &CallId, object: Option<Bytes>) -> Bytes {
+    let empty = || Bytes::from_static(b"{}");
+    let object = object.unwrap_or_else(empty);
+    let mut name = Vec::new();
+    id.write(&mut name);
+    let tag = [Edit::Set(MetaKey::SubscriptionId.name(), &name)];
+    let given = member_of(&object, Param::Meta.name()).ok().flatten();
+    let meta = given.and_then(|meta| splice(&meta, &tag).ok()).or_else(|| splice(b"{}", &tag).ok());
+    splice(&object, &[Edit::Set(Param::Meta.name(), &meta.unwrap_or_else(empty))]).unwrap_or_default()
 }
 
 /// Client side.
@@ -515,7 +520,7 @@ fn read_change(note: &Note) -> Option<Change> {
         Method::ToolsListChanged => Change::Tools,
         Method::PromptsListChanged => Change::Prompts,
         Method::ResourcesListChanged => Change::Resources,
-        Method::ResourcesUpdated => Change::Resource(note.params.text(Param::Uri)?.into()),
+        Method::ResourcesUpdated => Change::Resource(Updated::read(&note.params)?),
         _ => return None,
     })
 }

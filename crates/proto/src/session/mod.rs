@@ -30,6 +30,7 @@ mod serve;
 mod shapes;
 pub mod state;
 mod tables;
+mod updated;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
