@@ -111,7 +111,8 @@ impl Drop for Nginx {
     }
 }
 
-/// What people write: `proxy_pass`, everything else as nginx has it, but for the size of requests. Buffering is on, and
+/// What people write: `proxy_pass`, everything else as nginx has it, but for the size of requests, which is
+/// that of `Limits::body_bytes`. Buffering is on, and
 /// HTTP/1.0 is spoken to the server. WebSockets alone need two lines more.
 fn config(address: &str, upstream: &str, more: &str) -> String {
     format!(
@@ -131,7 +132,7 @@ http {{
     server {{
         listen {address};
         proxy_read_timeout {PROXY_READ_TIMEOUT_S}s;
-        client_max_body_size 16m;
+        client_max_body_size 4m;
         {more}
         location / {{ proxy_pass http://{upstream}; }}
         location /ws {{
