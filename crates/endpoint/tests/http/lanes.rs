@@ -152,7 +152,7 @@ async fn a_lane_that_told_nothing_is_not_resumed() {
         }
     }
     rig.signals.go.notify_one();
-    assert_eq!(said(&crate::rig::within(waiting.answer()).await.json()), "held");
+    assert_eq!(said(&within(waiting.answer()).await.json()), "held");
 }
 
 /// HTL-17, HTL-18, HTL-8, HTL-13, F11: a call's stream that broke goes on where it was, by GET, with nothing
