@@ -7,7 +7,7 @@ mod common;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cardan::client::{Client, Managed, way};
@@ -38,7 +38,12 @@ struct Served {
     server: Server,
     /// Legacy sessions that were opened.
     sessions: Arc<AtomicUsize>,
+    /// How often each number was said.
+    said: Arc<[AtomicUsize; CLIENTS]>,
 }
+
+/// Clients whose calls are told apart.
+const CLIENTS: usize = 3;
 
 impl Served {
     async fn start(address: SocketAddr) -> Self {
@@ -56,9 +61,14 @@ impl Served {
         let listener = within("the port", runtime.spawn(bind)).await.unwrap().unwrap();
         let address = listener.address().unwrap();
         let sessions = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&sessions);
+        let said: Arc<[AtomicUsize; CLIENTS]> = Arc::default();
+        let (seen, counted) = (Arc::clone(&sessions), Arc::clone(&said));
         let server = Server::builder("served", "1")
             .tool("echo", "says it back", async |args: Value| args.to_string())
+            .tool("say", "counts who says it", move |args: Value| {
+                counted[args["n"].as_u64().unwrap() as usize].fetch_add(1, Ordering::SeqCst);
+                std::future::ready("said")
+            })
             .tool("hang", "never answers", |cx: Cx| async move {
                 cx.progress(1.0, None, None);
                 std::future::pending::<&str>().await
@@ -71,7 +81,7 @@ impl Served {
             .build();
         let endpoint = Endpoint::new(server.clone(), Options::new(allow(address)));
         runtime.spawn(listener.serve(endpoint, std::future::pending()));
-        Self { runtime: Some(runtime), address, server, sessions }
+        Self { runtime: Some(runtime), address, server, sessions, said }
     }
 
     fn kill(&mut self) {
@@ -158,6 +168,59 @@ async fn f13_a_forgotten_session_is_opened_once_for_all() {
         assert_eq!(served.sessions.load(Ordering::SeqCst), 1);
     }
     within("the close", managed.close("done")).await;
+}
+
+/// Calls without a pause until it is told to stop; how many were answered, and how many were lost.
+async fn load(managed: Managed, number: usize, stop: Arc<AtomicBool>) -> (usize, usize) {
+    let (mut answered, mut lost) = (0, 0);
+    while !stop.load(Ordering::SeqCst) {
+        let options = CallOptions { repeat: Repeat::Always, ..CallOptions::default() };
+        let call = managed.call_tool_with("say", &json!({ "n": number }), options).unwrap();
+        match within("a call", call).await {
+            Ok(_) => answered += 1,
+            Err(_) => lost += 1,
+        }
+    }
+    (answered, lost)
+}
+
+/// F13: a server is killed and started again a hundred times under clients that never pause: each opens one new session at each,
+/// whatever its calls meet, and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f13_under_load_each_client_opens_one_session_per_restart() {
+    let mut served = Served::start(anywhere()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..CLIENTS).map(|_| keep(served.address, EraChoice::Legacy)).collect();
+    let workers: Vec<_> = clients
+        .iter()
+        .enumerate()
+        .flat_map(|(number, managed)| (0..4).map(move |_| (number, managed.clone())))
+        .map(|(number, managed)| tokio::spawn(load(managed, number, Arc::clone(&stop))))
+        .collect();
+    for restart in 0..=100 {
+        let under_way = async {
+            while served.said.iter().any(|said| said.load(Ordering::SeqCst) < 8) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("calls of every client", under_way).await;
+        if restart == 100 {
+            break;
+        }
+        served.kill();
+        // Each has called here, so one for all would be too few, and two for one too many.
+        assert_eq!(served.sessions.load(Ordering::SeqCst), CLIENTS, "restart {restart}");
+        served = Served::start(served.address).await;
+    }
+    stop.store(true, Ordering::SeqCst);
+    for worker in workers {
+        let (answered, lost) = within("a worker", worker).await.unwrap();
+        assert!(answered >= 100 && lost <= answered / 10, "{answered} answered, {lost} lost");
+    }
+    assert_eq!(served.sessions.load(Ordering::SeqCst), CLIENTS);
+    for managed in clients {
+        within("the close", managed.close("done")).await;
+    }
 }
 
 /// S0-59, F14: a call that the server did not let in is not sent again at once: what it said is told, and that nothing

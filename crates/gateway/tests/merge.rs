@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+use std::collections::HashMap;
+
 use cardan_gateway::catalog::{Catalog, Kind, List};
 use cardan_gateway::merge::{Claim, Collision, Merged, Naming, Source};
 use cardan_gateway::rules::{Pattern, RuleSet, Rules};
 use cardan_proto::era::Revision;
+use cardan_sim::rng::Rng;
 
 fn catalog(tools: &str, resources: &str) -> Catalog {
     let list = |text: &str| List { entries: serde_json::from_str(text).unwrap(), ..List::default() };
@@ -217,4 +220,69 @@ fn collisions_are_told_together() {
             "`a:1` of two is in the way of that of one, so it is not shown; its server served alone has it",
         ]
     );
+}
+
+/// T25: in whichever order servers come to be known, a name leads to one tool of one server whenever it leads anywhere; and
+/// when all are known, to the one that it leads to where all were known from the start.
+#[test]
+fn t25_a_name_leads_to_one_server_in_every_order_of_starts() {
+    const SERVERS: [&str; 5] = ["one", "two", "three", "four", "five"];
+    let namings = [Naming::Never, Naming::Priority("__".into()), Naming::Prefix("__".into())];
+    let tools = ["get", "put", "add", "list"];
+    // Every choice of these tools: whatever two servers offer, some have the same names.
+    let catalogs: Vec<_> = (1..16)
+        .map(|chosen| {
+            let chosen = tools.iter().enumerate().filter(|(at, _)| chosen & (1 << at) != 0);
+            let entries: Vec<_> = chosen.map(|(_, name)| format!("{{\"name\":\"{name}\"}}")).collect();
+            catalog(&format!("[{}]", entries.join(",")), "[]")
+        })
+        .collect();
+    let (rules, mut rng) = (RuleSet::default(), Rng::seeded(25));
+    for round in 0..10_000 {
+        let naming = &namings[round % namings.len()];
+        let offered = SERVERS.map(|_| &catalogs[rng.below(catalogs.len() as u64) as usize]);
+        let mut order = [0, 1, 2, 3, 4];
+        for at in (1..order.len()).rev() {
+            order.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+        let mut known = [false; SERVERS.len()];
+        let mut led: HashMap<Box<str>, (&str, Box<str>)> = HashMap::new();
+        let mut routes = Vec::new();
+        for next in order {
+            known[next] = true;
+            let first_unknown = known.iter().position(|known| !known).unwrap_or(SERVERS.len());
+            let claim = |at| if at < first_unknown { Claim::Sure } else { Claim::Open };
+            let sources: Vec<_> = (0..SERVERS.len())
+                .filter(|at| known[*at])
+                .map(|at| Source {
+                    server: SERVERS[at],
+                    catalog: offered[at],
+                    rules: &rules,
+                    claim: claim(at),
+                })
+                .collect();
+            let merged = Merged::of(&sources, naming);
+            routes.clear();
+            for shown in merged.list(Kind::Tools) {
+                let to = (sources[shown.route.source].server, shown.route.key.clone());
+                let before = led.entry(shown.key.clone()).or_insert_with(|| to.clone());
+                assert_eq!(*before, to, "{} in {order:?} {naming:?}", shown.key);
+                assert_eq!(merged.find(Kind::Tools, &shown.key), Some(shown), "{order:?} {naming:?}");
+                routes.push((shown.key.clone(), to));
+            }
+        }
+        let sources = [0, 1, 2, 3, 4].map(|at| Source {
+            server: SERVERS[at],
+            catalog: offered[at],
+            rules: &rules,
+            claim: Claim::Sure,
+        });
+        let at_once = Merged::of(&sources, naming);
+        let at_once: Vec<_> = at_once
+            .list(Kind::Tools)
+            .iter()
+            .map(|shown| (shown.key.clone(), (SERVERS[shown.route.source], shown.route.key.clone())))
+            .collect();
+        assert_eq!(routes, at_once, "{order:?} {naming:?}");
+    }
 }

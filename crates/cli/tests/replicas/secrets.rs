@@ -1,6 +1,10 @@
 //! What the store knows, and what becomes of what others write there.
 
-use crate::wire::{Session, ask, is_echo};
+use std::io::Read as _;
+
+use serde_json::json;
+
+use crate::wire::{Session, ask, is_echo, send};
 use crate::world::{KEY, WHOLE, World};
 
 const ADA: &str = "a token that is Ada's alone";
@@ -83,12 +87,7 @@ fn t29_one_bad_key_is_one_lost_session() {
 /// T29, F22: a session is its principal's at every replica, and nobody else forwards.
 #[test]
 fn t29_a_session_is_its_principals_everywhere() {
-    let key = |name: &str, token: &str| {
-        format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token))
-    };
-    let Some(world) = World::start("principals", WHOLE, &(key("ada", ADA) + &key("bob", BOB))) else {
-        return;
-    };
+    let Some(world) = World::start("principals", WHOLE, &two_keys()) else { return };
     let session = Session::open(world.at(0), Some(ADA)).unwrap();
     for number in 0..3 {
         session.echoes(world.at(number), number, "ada");
@@ -101,6 +100,66 @@ fn t29_a_session_is_its_principals_everywhere() {
         assert_eq!(ask(world.at(number), "POST", &forged, "{}").unwrap().status, 403);
     }
     assert!(is_echo(&session.echo(world.at(2), 9, "still").unwrap(), 9, "still"));
+}
+
+/// T10: whoever knows the id of another's session gets the same bytes as with an id that nobody has, whatever is tried and at
+/// whichever replica, the session's owner or not; the stream of whom it belongs to goes on.
+#[test]
+fn t10_a_stolen_id_is_an_unknown_id_at_every_replica() {
+    let Some(world) = World::start("stolen", WHOLE, &two_keys()) else { return };
+    let ada = Session::open(world.at(0), Some(ADA)).unwrap();
+    // At another replica than the one that has her session, so that it passes both.
+    let mut stream = send(world.at(1), "GET", &ada.headers(), "").unwrap();
+    let (mut came, mut some) = (String::new(), [0; 4096]);
+    while !came.contains("\nid: ") || !came.ends_with("\n\r\n") {
+        let count = stream.read(&mut some).unwrap();
+        assert!(count > 0, "{came}");
+        came += std::str::from_utf8(&some[..count]).unwrap();
+    }
+    let last = came.split_once("\nid: ").unwrap().1.lines().next().unwrap();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled" }).to_string();
+    let attempts = [
+        ("POST", None, ping.as_str()),
+        ("POST", None, &note),
+        ("GET", None, ""),
+        ("GET", Some(last), ""),
+        ("DELETE", None, ""),
+    ];
+    let bob = ada.as_other(BOB);
+    let nobodys = bob.with_id("AAAAAAAAAAAAAAAAAAAAAA");
+    for (number, (method, last, body)) in (0..3).flat_map(|number| attempts.map(|one| (number, one))) {
+        let told = |session: &Session| {
+            let mut headers = session.headers();
+            headers.extend(last.map(|last| format!("Last-Event-ID: {last}")));
+            let (mut all, mut stream) =
+                (String::new(), send(world.at(number), method, &headers, body).unwrap());
+            stream.read_to_string(&mut all).unwrap();
+            let undated = all.split_inclusive('\n').filter(|line| !line.to_lowercase().starts_with("date:"));
+            undated.collect::<String>()
+        };
+        let stolen = told(&bob);
+        assert!(stolen.starts_with("HTTP/1.1 404 "), "{method} {last:?} at {number}: {stolen}");
+        assert_eq!(stolen, told(&nobodys), "{method} {last:?} at {number}");
+    }
+    for number in 0..3 {
+        ada.echoes(world.at(number), number, "still hers");
+    }
+    let change = json!({ "name": "change", "arguments": { "what": "tools" } });
+    let change = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": change });
+    assert_eq!(ada.post(world.at(2), &change).unwrap().status, 200);
+    while !came.contains("notifications/tools/list_changed") {
+        let count = stream.read(&mut some).unwrap();
+        assert!(count > 0, "{came}");
+        came += std::str::from_utf8(&some[..count]).unwrap();
+    }
+}
+
+fn two_keys() -> String {
+    let key = |name: &str, token: &str| {
+        format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token))
+    };
+    key("ada", ADA) + &key("bob", BOB)
 }
 
 /// As `cardan key` writes it.

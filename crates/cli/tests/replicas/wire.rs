@@ -127,6 +127,11 @@ impl Session {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
+    /// The same client with another id.
+    pub(crate) fn with_id(&self, id: &str) -> Self {
+        Self { id: id.to_owned(), ..self.clone() }
+    }
+
     /// Sends any message.
     pub(crate) fn post(&self, address: &str, message: &Value) -> io::Result<Got> {
         ask(address, "POST", &self.headers(), &message.to_string())
