@@ -19,8 +19,11 @@ async fn of<'a>(rig: &'a Rig, token: &str) -> Session<'a> {
     session
 }
 
-/// What Bob may try: how it is sent, what stands in its head, and what in its body.
-fn attempts(seen: &[String]) -> Vec<(&'static str, Vec<(&'static str, String)>, String)> {
+/// A request: how it is sent, what stands in its head, and what in its body.
+type Attempt = (&'static str, Vec<(&'static str, String)>, String);
+
+/// What Bob may try.
+fn attempts(seen: &[String]) -> Vec<Attempt> {
     let posted = || [BOTH, JSON].map(|(name, value)| (name, value.to_owned())).to_vec();
     let read = || vec![(STREAM.0, STREAM.1.to_owned())];
     let mut all = vec![("GET", read(), String::new()), ("DELETE", Vec::new(), String::new())];
@@ -50,11 +53,7 @@ fn attempts(seen: &[String]) -> Vec<(&'static str, Vec<(&'static str, String)>, 
 }
 
 /// Bob's request for the session with this id.
-async fn tried(
-    rig: &Rig,
-    id: &str,
-    (method, headers, body): &(&str, Vec<(&'static str, String)>, String),
-) -> Answer {
+async fn tried(rig: &Rig, id: &str, (method, headers, body): &Attempt) -> Answer {
     let mut all = vec![BOB, ("Mcp-Session-Id", id)];
     all.extend(headers.iter().map(|(name, value)| (*name, value.as_str())));
     within(rig.ask(method, "/mcp", &all, body.as_bytes())).await

@@ -169,7 +169,7 @@ impl Guest {
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
         let options = terms::options(progress, Rounds::Ours, self.call_timeout, self.unlinked);
-        let beside = Beside { onward: terms::onward(cx), ..Beside::default() };
+        let beside = Beside { onward: Some(cx.clone()), ..Beside::default() };
         self.line.managed.start_beside(method.clone(), params, options, beside).outcome().await
     }
 

@@ -144,7 +144,7 @@ impl Running {
         let options =
             terms::options(called.progress, plan.rounds, core.options.call_timeout, core.options.grace);
         let found = core.options.explain.as_ref().map(|_| Found::begin(&line.managed, &core.found));
-        let beside = Beside { strays: terms::strays(&called, upstream), onward: terms::onward(cx) };
+        let beside = Beside { strays: terms::strays(&called, upstream), onward: Some(cx.clone()) };
         let call = line.managed.start_beside(method.clone(), params, options, beside);
         let running = Self {
             found,
@@ -171,7 +171,7 @@ impl Running {
 
     /// The client is back, with these answers.
     pub(super) fn resume(&mut self, cx: &CallCx, answers: Option<Answers>) {
-        self.call.lead(terms::onward(cx));
+        self.call.lead(Some(cx.clone()));
         if let Some(asking) = &self.asking {
             asking.resume(cx.clone(), answers);
         }

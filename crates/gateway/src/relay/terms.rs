@@ -10,7 +10,6 @@ use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, CallOptions, Called, LogLevel, Outcome, Rounds, Steps, Wanted};
-use cardan_runtime::cx::CallCx;
 use serde_json::Value;
 
 use super::who::Who;
@@ -27,12 +26,6 @@ pub(super) fn options(
     let never = Duration::ZERO;
     let (idle, total) = (Some(silent.unwrap_or(never)), Some(never));
     CallOptions { idle, total, unlinked, progress, steps: Steps::Whole, rounds, ..CallOptions::default() }
-}
-
-/// The client's call that one upstream is made for: progress goes there as it comes, unless it wants none, and the reason for
-/// which the client gives it up goes upstream.
-pub(super) fn onward(cx: &CallCx) -> Option<CallCx> {
-    Some(cx.clone())
 }
 
 /// What is to go beside a call, to an upstream of this era. Only a modern one could have asked for it.

@@ -107,7 +107,7 @@ impl Crossing<'_> {
         let params = splice(&params, &[Edit::Set("task", b"{}")]).unwrap_or(params);
         let (silent, unlinked) = (self.core.options.call_timeout, self.core.options.grace);
         let options = terms::options(called.progress, Rounds::Callers, silent, unlinked);
-        let beside = Beside { onward: terms::onward(cx), ..Beside::default() };
+        let beside = Beside { onward: Some(cx.clone()), ..Beside::default() };
         let managed = &lease.shared.line.managed;
         let outcome = managed.start_beside(Method::ToolsCall, Some(params), options, beside).outcome().await;
         let made = match &outcome {
