@@ -5,7 +5,6 @@
 mod fronting;
 mod relaying;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,58 +90,6 @@ async fn t25_a_call_of_an_open_name_waits_for_its_server() {
     });
     assert_eq!(said, "one");
     front.end("done").await;
-}
-
-/// T25: in whichever order the servers of a fleet are there, whoever answers to a name is the one who ever does, and in the end
-/// everything leads where it would if all had been there at once.
-#[tokio::test(start_paused = true)]
-async fn t25_a_name_has_one_answer_in_every_order_of_starts() {
-    const SERVERS: [&str; 4] = ["zero", "one", "two", "three"];
-    let orders = (0..256).map(|n| [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6 & 3]);
-    let orders = orders.filter(|order| (0..4).all(|at| order.contains(&at)));
-    for (order, naming) in
-        orders.flat_map(|order| [Naming::Never, Naming::Priority("__".into())].map(|naming| (order, naming)))
-    {
-        let leaves = SERVERS.map(|_| Arc::new(Semaphore::new(0)));
-        let specs = SERVERS.iter().zip(&leaves).map(|(name, leave)| late(name, leave)).collect();
-        let options = Options { naming: naming.clone(), window: Duration::ZERO, ..Options::default() };
-        let front = Front::start(Fleet::start(specs, fleet::Options::default()), options);
-        let client = at(&front, Era::Modern, plain()).await;
-        let mut answered: HashMap<String, String> = HashMap::new();
-        for (place, next) in order.into_iter().enumerate() {
-            leaves[next].add_permits(99);
-            match place {
-                3 => soon("all", front.settled()).await,
-                // So that it has come, or will soon: both are to be tried.
-                _ => {
-                    for _ in 0..100 {
-                        tokio::task::yield_now().await;
-                    }
-                }
-            }
-            for name in tools(&client).await {
-                let said = text(&client, &name, json!({})).await;
-                let before = answered.entry(name.clone()).or_insert_with(|| said.clone());
-                assert_eq!(*before, said, "{name}: {order:?} {naming:?}");
-            }
-        }
-        // Whoever comes now has kept no earlier list.
-        let client = at(&front, Era::Modern, plain()).await;
-        let mut all = tools(&client).await;
-        for name in &all {
-            let said = text(&client, name, json!({})).await;
-            assert_eq!(
-                *answered.entry(name.clone()).or_insert_with(|| said.clone()),
-                said,
-                "{name}: {order:?}"
-            );
-        }
-        assert_eq!(all.remove(0), "who", "{order:?} {naming:?}");
-        assert_eq!(answered["who"], "zero", "{order:?} {naming:?}");
-        let own = all.iter().filter(|name| name.starts_with("only-")).count();
-        assert_eq!((own, all.len()), (4, if naming == Naming::Never { 4 } else { 7 }), "{order:?} {all:?}");
-        front.end("done").await;
-    }
 }
 
 /// A server that could not be started keeps no name from anyone.
