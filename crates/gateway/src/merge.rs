@@ -23,7 +23,7 @@ pub enum Naming {
     /// As they are. Whatever has a name that is taken, or that a server before it may still come to have, is not shown.
     Never,
     /// As they are, where they are unique or first; later ones of the same name get their server's prefix, and so do all while a
-    /// server before theirs may still come to have their names.
+    /// server before theirs may still come to have their names. With it, a name is good in either case.
     Priority(Box<str>),
 }
 
@@ -213,6 +213,9 @@ impl Merged {
                 }
             }
         }
+        if let Naming::Priority(separator) = naming {
+            merged.add_full_names(sources, separator);
+        }
         merged
     }
 
@@ -239,13 +242,31 @@ impl Merged {
         let (collisions, templates) = (self.collisions.clone(), Arc::clone(&self.templates));
         let mut left = Self { collisions, templates, ..Self::default() };
         for kind in Kind::ALL {
-            let (list, routes) = (&mut left.lists[kind as usize], &mut left.routes[kind as usize]);
-            for shown in self.list(kind).iter().filter(|shown| keep(kind, shown)) {
-                routes.insert(shown.key.clone(), list.len());
+            let list = &mut left.lists[kind as usize];
+            let mut keep_at = |shown: &Shown| {
                 list.push(shown.clone());
-            }
+                list.len() - 1
+            };
+            let places: Vec<Option<usize>> =
+                self.list(kind).iter().map(|shown| keep(kind, shown).then(|| keep_at(shown))).collect();
+            let routes = self.routes[kind as usize].iter();
+            left.routes[kind as usize] =
+                routes.filter_map(|(key, at)| Some((key.clone(), places[*at]?))).collect();
         }
         left
+    }
+
+    /// Whatever is shown by its plain name is found by the one with its server's before it too. It was shown by that while a server
+    /// before its own was starting, and whoever has read so may still call it so. Names that are shown go first.
+    fn add_full_names(&mut self, sources: &[Source<'_>], separator: &str) {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_named()) {
+            for (at, shown) in self.lists[kind as usize].iter().enumerate() {
+                let source = &sources[shown.route.source];
+                let plain = source.rules.of(kind).name(&shown.route.key);
+                let full = Naming::full(separator, source.server, plain);
+                self.routes[kind as usize].entry(full).or_insert(at);
+            }
+        }
     }
 
     fn add(

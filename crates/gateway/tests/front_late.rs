@@ -68,6 +68,10 @@ async fn t25_a_name_leads_to_one_server_whoever_is_ready_first() {
                 soon("a change", listen.next()).await.unwrap();
             }
             assert_eq!(text(&client, "only-two", json!({})).await, "two");
+            for listed in before {
+                let led = text(&client, listed, json!({})).await;
+                assert_eq!(led, if listed.contains("two") { "two" } else { "zero" }, "{listed} {naming:?}");
+            }
             assert_eq!(text(&client, "who", json!({})).await, "zero");
             front.end("done").await;
         }

@@ -73,6 +73,26 @@ fn by_priority_only_the_later_one_is_renamed() {
     assert_eq!(told(&merged)[0], "`get` of two is in the way of that of one, so it is called `two-get`");
 }
 
+/// T25: by priority, the name with its server's before it is good for whatever is shown without, and no name is taken for it.
+#[test]
+fn t25_by_priority_full_names_are_good_too() {
+    let merged = merged(&Naming::Priority("-".into()));
+    for (full, shown) in [("one-add", "add"), ("one-get", "get"), ("two-get", "two-get"), ("two-put", "put")]
+    {
+        assert_eq!(&*merged.find(Kind::Tools, full).unwrap().key, shown);
+    }
+    assert_eq!(merged.find(Kind::Tools, "two-add"), None);
+    let one = catalog(r#"[{"name":"get"}]"#, "[]");
+    let two = catalog(r#"[{"name":"one-get"}]"#, "[]");
+    let rules = RuleSet::default();
+    let sources = [("one", &one), ("two", &two)];
+    let sources =
+        sources.map(|(server, catalog)| Source { server, catalog, rules: &rules, claim: Claim::Sure });
+    let merged = Merged::of(&sources, &Naming::Priority("-".into()));
+    let found = merged.find(Kind::Tools, "one-get").unwrap();
+    assert_eq!((found.route.source, &*found.key), (1, "one-get"), "what is shown goes first");
+}
+
 /// A name that even its prefix does not save is not shown, and that is told.
 #[test]
 fn a_taken_prefix_is_a_collision_too() {
@@ -269,6 +289,12 @@ fn t25_a_name_leads_to_one_server_in_every_order_of_starts() {
                 assert_eq!(*before, to, "{} in {order:?} {naming:?}", shown.key);
                 assert_eq!(merged.find(Kind::Tools, &shown.key), Some(shown), "{order:?} {naming:?}");
                 routes.push((shown.key.clone(), to));
+            }
+            // What was ever listed can still be called, and leads where it led.
+            for (key, to) in &led {
+                let found = merged.find(Kind::Tools, key).map(|found| &found.route);
+                let found = found.map(|route| (sources[route.source].server, route.key.clone()));
+                assert_eq!(found.as_ref(), Some(to), "{key} in {order:?} {naming:?}");
             }
         }
         let sources = [0, 1, 2, 3, 4].map(|at| Source {

@@ -373,6 +373,6 @@ impl View {
             };
             self.merged.list(Kind::Tools).iter().filter_map(of).collect()
         });
-        all.get(tool).cloned()
+        all.get(&self.merged.find(Kind::Tools, tool)?.key).cloned()
     }
 }
