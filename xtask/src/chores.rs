@@ -57,12 +57,16 @@ const REPLICA_CALLS: usize = 100_000;
 /// Clients of which one reads nothing.
 const STALLED_CLIENTS: usize = 1000;
 
+/// Phases beside a slow server, each after one without.
+const SLOW_PAIRS: usize = 9;
+
 /// How often one of two replicas is replaced under load.
 const ROLLS: usize = 1000;
 
 /// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
 /// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak --stalled`: one
-/// of whose clients reads nothing. `soak --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
+/// of whose clients reads nothing. `soak --slow`: one of whose ten servers takes a minute for every call. `soak --cuts`: connections that
+/// break at every byte of an exchange. `soak --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
 pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--through") {
         args.finish()?;
@@ -75,6 +79,14 @@ pub(crate) fn soak(mut args: Args) -> Result<()> {
     if args.flag("--stalled") {
         args.finish()?;
         return load("load", "stalled::", "CARDAN_STALLED_CLIENTS", STALLED_CLIENTS);
+    }
+    if args.flag("--slow") {
+        args.finish()?;
+        return load("load", "slow::", "CARDAN_SLOW_PAIRS", SLOW_PAIRS);
+    }
+    if args.flag("--cuts") {
+        args.finish()?;
+        return cuts();
     }
     if args.flag("--replicas") {
         args.finish()?;
@@ -98,4 +110,22 @@ fn load(file: &str, which: &str, variable: &str, amount: usize) -> Result<()> {
     let mut load = cargo(&walk::root());
     load.args(["test", "--release", "-p", "cardan-cli", "--test", file, "--", which, "--nocapture"]);
     succeed(load.arg("--test-threads=1").env(variable, amount.to_string()))
+}
+
+/// Connections that break, before and behind endpoints and gateways: with every change at some bytes, here at each.
+fn cuts() -> Result<()> {
+    let mut cuts = cargo(&walk::root());
+    cuts.args([
+        "test",
+        "--release",
+        "-p",
+        "cardan-endpoint",
+        "-p",
+        "cardan-gateway",
+        "--test",
+        "faults",
+        "--",
+        "anywhere",
+    ]);
+    succeed(cuts.args(["--nocapture", "--test-threads=1"]).env("CARDAN_EVERY_BYTE", "1"))
 }

@@ -52,6 +52,8 @@ cargo xtask <chore>
   soak --through                          a million replies to a thousand clients that share an upstream: none foreign
   soak --kills                            a gateway whose server is killed a thousand times under load
   soak --stalled                          a thousand clients of a gateway, one of which reads nothing
+  soak --slow                             a gateway of ten servers, one of which takes a minute for every call
+  soak --cuts                             connections that break at every byte, before and behind a gateway
   soak --replicas                         a hundred thousand calls of sessions that three replicas share
 ";
 

@@ -66,7 +66,8 @@ impl Posting {
         self.wire.is_answered().await;
     }
 
-    async fn begin(&mut self, id: usize, tool: &str, arguments: &Value) {
+    /// Calls, and waits for nothing.
+    pub(crate) async fn begin(&mut self, id: usize, tool: &str, arguments: &Value) {
         let body = call(self.era, id, tool, arguments);
         match self.era {
             Era::Legacy => self.wire.begin(&[("Mcp-Session-Id", &self.session)], &body).await,

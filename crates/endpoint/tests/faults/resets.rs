@@ -6,7 +6,7 @@ use cardan_proto::limits::Limits;
 
 use crate::proxy::{Cut, Fault, Proxy, Way, places};
 use crate::rig::{MODES, Mode, Rig, Shape, connect, count, hasty, within};
-use crate::sweep::{IDLE, padded, recorded, sweep, warm};
+use crate::sweep::{IDLE, padded, recorded, step, sweep, warm};
 
 /// F11: a modern call whose connection breaks at any byte, in either direction, has one outcome that says truly
 /// whether it may have run; it is never run twice, and the next call works.
@@ -81,8 +81,8 @@ async fn f11_openings_break_anywhere() {
         let client = warm(mode, &proxy).await;
         let seen = proxy.seen();
         client.close("done").await;
-        for (way, step) in [(Way::Up, 97), (Way::Down, 61)] {
-            for after in places(seen.of(way), step) {
+        for (way, usually) in [(Way::Up, 97), (Way::Down, 61)] {
+            for after in places(seen.of(way), step(usually)) {
                 let what = format!("opening {mode:?} {way:?} {after}");
                 let proxy = Proxy::before(rig.address).await;
                 proxy.arm(Some(Cut { way, after, fault: Fault::Reset }));

@@ -58,8 +58,14 @@ async fn broken_call<H: Host>(mode: Mode, shape: Shape, cut: Cut, rig: &Rig<H>, 
     }
 }
 
-/// Breaks every chosen place of an exchange in both directions; how many there were.
-pub(crate) async fn sweep<H: Host>(mode: Mode, shape: Shape, step: usize, rig: Rig<H>) -> usize {
+/// Every so manyth byte is enough with every change. `CARDAN_EVERY_BYTE=1`, as `cargo xtask soak --cuts` says, means all of them.
+pub(crate) fn step(usually: usize) -> usize {
+    std::env::var("CARDAN_EVERY_BYTE").map_or(usually, |every| every.parse().unwrap())
+}
+
+/// Breaks every chosen place of an exchange in both directions.
+pub(crate) async fn sweep<H: Host>(mode: Mode, shape: Shape, usually: usize, rig: Rig<H>) {
+    let step = step(usually);
     let seen = recorded(mode, shape, &rig).await;
     let book = Book::default();
     let mut cuts = Vec::new();
@@ -79,5 +85,5 @@ pub(crate) async fn sweep<H: Host>(mode: Mode, shape: Shape, step: usize, rig: R
     rig.empty().await;
     let checked = book.check(&rig.stop().await);
     assert_eq!(checked, 2 * cuts.len());
-    cuts.len()
+    eprintln!("{mode:?} {shape:?}: broken at {} places", cuts.len());
 }

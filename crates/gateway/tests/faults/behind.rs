@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::proxy::{Cut, Fault, Proxy, Seen, Way, places};
 use crate::relaying::{choice, plain};
 use crate::rig::{Rig, Runs, Shape, count, hasty, within};
-use crate::sweep::{IDLE, padded};
+use crate::sweep::{IDLE, padded, step};
 
 /// Gateways that are tried beside each other.
 const WORKERS: usize = 8;
@@ -109,7 +109,7 @@ async fn breaks_anywhere(era: Era) {
     bench.front.end("done").await;
     let cuts = [Way::Up, Way::Down].into_iter().flat_map(|way| {
         let fault = |after| if after % 5 == 0 { Fault::Close } else { Fault::Reset };
-        places(seen.of(way), crate::step()).into_iter().map(move |after| Cut {
+        places(seen.of(way), step(crate::STEP)).into_iter().map(move |after| Cut {
             way,
             after,
             fault: fault(after),
