@@ -37,6 +37,10 @@ const INBOUND: [&str; 2] = ["inboundtoken", "aW5ib3VuZHRva2Vu"];
 /// What the gateway shows to its servers, of its own.
 const OUTBOUND: &str = "outbound-credential";
 
+/// Headers by which gateways know each other or whom they serve.
+const INTERNAL: [&str; 5] =
+    ["cardan-pass", "x-mcp-principal", "x-mcp-internal-key", "x-forwarded-user", "x-forwarded-authorization"];
+
 const CLIENTS: u64 = 8;
 const CALLS: u64 = 1250;
 
@@ -117,7 +121,10 @@ async fn guarded(front: Front) -> SocketAddr {
 
 async fn connect(address: SocketAddr, token: &str, era: Era) -> Client {
     let http = Http::new(&format!("http://{address}/mcp")).unwrap().limits(&Limits::DEFAULT);
-    let http = http.header("authorization", &format!("Bearer {token}")).unwrap();
+    let mut http = http.header("authorization", &format!("Bearer {token}")).unwrap();
+    for name in INTERNAL {
+        http = http.header(name, token).unwrap();
+    }
     soon("a client", plain().era(choice(era)).connect_link(http.link().unwrap())).await.unwrap()
 }
 
@@ -171,8 +178,9 @@ async fn day(address: SocketAddr, number: u64) {
     }
 }
 
-/// T9: what a client shows to a gateway is nothing for the servers behind it. Whatever is called, in either era and at a
-/// server of either, they are shown the credential that is configured for them, with every request, and no client's token ever.
+/// T9, T16: what a client shows to a gateway is nothing for the servers behind it, in whichever header. Whatever is called, in
+/// either era and at a server of either, they are shown the credential that is configured for them, with every request, and no
+/// client's token ever.
 #[tokio::test]
 async fn t9_no_token_of_a_client_reaches_a_server() {
     let canary = Arc::new(Canary::default());

@@ -7,6 +7,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod control;
 mod ownership;
 #[path = "../operation/rig.rs"]
 #[allow(dead_code, reason = "others use the rest")]

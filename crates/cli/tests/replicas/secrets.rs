@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::wire::{Session, ask, is_echo, send};
 use crate::world::{KEY, WHOLE, World};
 
-const ADA: &str = "a token that is Ada's alone";
-const BOB: &str = "a token that is Bob's alone";
+pub(crate) const ADA: &str = "a token that is Ada's alone";
+pub(crate) const BOB: &str = "a token that is Bob's alone";
 
 /// T29: nothing in the store tells an id, a token, a name or what a client said.
 #[test]
@@ -155,7 +155,7 @@ fn t10_a_stolen_id_is_an_unknown_id_at_every_replica() {
     }
 }
 
-fn two_keys() -> String {
+pub(crate) fn two_keys() -> String {
     let key = |name: &str, token: &str| {
         format!("[[gateway.keys]]\nname = \"{name}\"\nhash = \"{}\"\n", sha256(token))
     };
