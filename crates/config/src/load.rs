@@ -302,9 +302,9 @@ impl Config {
         Trusted::of(&search.folders).unwrap_or_else(|error| {
             let file = Trusted::file(&search.folders).unwrap_or_default();
             let scene = Scene { file: &file, text: "", server: None };
-            let problem = scene.problem(&(0..0), None, format!("cannot be read: {error}"));
-            self.problems
-                .push(problem.next("mend it; until then nothing that came with a project is trusted"));
+            self.problems.push(
+                scene.unread(error).next("mend it; until then nothing that came with a project is trusted"),
+            );
             Trusted::default()
         })
     }

@@ -11,9 +11,9 @@ use crate::tree;
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// From 1.
+    /// From 1; 0 where it is about the file as a whole.
     pub line: usize,
-    /// From 1.
+    /// Likewise.
     pub column: usize,
     /// The server it belongs to. Without one it is about the file, which is then not rewritten.
     pub server: Option<String>,
@@ -36,7 +36,10 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: ", self.file.display(), self.line, self.column)?;
+        match self.line {
+            0 => write!(f, "{}: ", self.file.display())?,
+            line => write!(f, "{}:{line}:{}: ", self.file.display(), self.column)?,
+        }
         if let Some(server) = &self.server {
             write!(f, "server `{server}`: ")?;
         }
@@ -62,6 +65,11 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// The file cannot be read, so there is no place in it.
+    pub(crate) fn unread(&self, why: impl fmt::Display) -> Problem {
+        Problem { line: 0, column: 0, ..self.problem(&(0..0), None, format!("cannot be read: {why}")) }
+    }
+
     pub(crate) fn problem(
         &self,
         at: &Range<usize>,

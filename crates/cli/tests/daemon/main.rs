@@ -244,7 +244,7 @@ fn a_server_runs_on_between_commands() {
     }
     let said = world.run(&["daemon", "status"]).exits(0).stdout;
     assert!(said.contains("modern: ready"), "{said}");
-    world.run(&["daemon", "stop"]).exits(0);
+    world.run(&["daemon", "stop"]).exits(0).tells(&["the daemon has ended"]);
     world.run(&["daemon", "status"]).exits(4).prints("").tells(&["--daemon starts one"]);
     world.run(&["daemon", "stop"]).exits(0).tells(&["no daemon runs"]);
 }
@@ -521,6 +521,7 @@ fn every_line_of_the_page_works() {
         let ran = world.run(&words).exits(0);
         match words[0] {
             "call" => drop(ran.prints("{\"sum\":5}\n")),
+            _ if words == ["daemon", "stop"] => assert_eq!(ran.stderr, "the daemon has ended\n"),
             _ => assert_eq!(ran.stderr, ""),
         }
     }

@@ -118,9 +118,8 @@ impl File {
     /// Reads a file from disk; whose it is, is told by name and contents unless it is known.
     pub fn read(path: &Path, tool: Option<Tool>) -> Result<Self, Problem> {
         let scene = Scene { file: path, text: "", server: None };
-        let cannot = |what: String| scene.problem(&(0..0), None, format!("cannot be read: {what}"));
-        let bytes = read_plain(path, FILE_BYTES).map_err(cannot)?;
-        let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8".to_owned()))?;
+        let bytes = read_plain(path, FILE_BYTES).map_err(|why| scene.unread(why))?;
+        let text = String::from_utf8(bytes).map_err(|_| scene.unread("it is not UTF-8"))?;
         Self::parse(path, &text, tool)
     }
 

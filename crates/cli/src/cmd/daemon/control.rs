@@ -67,8 +67,10 @@ pub(super) async fn stop(places: &[Place]) -> Result<(), Failure> {
         }
     }
     let Some(last) = failed.pop() else {
-        if stopped == 0 {
-            tell("no daemon runs");
+        match stopped {
+            0 => tell("no daemon runs"),
+            1 => tell("the daemon has ended"),
+            many => tell(&format!("{many} daemons have ended")),
         }
         return Ok(());
     };
