@@ -70,9 +70,14 @@ impl Log {
 
     /// Something is wrong, or may be.
     pub(crate) fn warn(self, event: &str, message: &str) {
+        self.warn_of(event, None, message);
+    }
+
+    /// The same, perhaps of a server.
+    pub(crate) fn warn_of(self, event: &str, server: Option<&str>, message: &str) {
         match self.style {
-            Style::Text => self.say(Level::Warn, event, None, &format!("warning: {message}")),
-            Style::Json => self.say(Level::Warn, event, None, message),
+            Style::Text => self.say(Level::Warn, event, server, &format!("warning: {message}")),
+            Style::Json => self.say(Level::Warn, event, server, message),
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::signal;
+use crate::common::{ODD, has_python, signal};
 use crate::rig::{SICK, World, demo};
 
 /// A gateway that tells its events as JSON.
@@ -74,4 +74,30 @@ fn a_level_leaves_out_what_is_below_it() {
     gateway.wait().unwrap();
     let wrong = world.command(&["serve", "--log", "xml"]).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(wrong.status.code(), Some(1));
+}
+
+/// TOOL-1: what a server lists badly is told with the server's name, once for all its lists as they are.
+#[test]
+fn what_is_listed_badly_is_told() {
+    if !has_python() {
+        return;
+    }
+    let world = World::new("log-badly", "");
+    let read = world.0.file("read");
+    let bad = format!("[servers.bad]\ncommand = 'python3'\nargs = ['{ODD}', 'bad list', '{read}']\n");
+    fs::write(world.config(), bad + &demo("alpha")).unwrap();
+    let (mut gateway, mut next) = lines(&world, &[]);
+    let told = loop {
+        let told = next("misshapen");
+        assert_eq!((&told["level"], &told["server"]), (&"warn".into(), &"bad".into()), "{told}");
+        // Its lists come one by one.
+        if told["message"].as_str().unwrap().contains("3 entries") {
+            break told;
+        }
+    };
+    let first = "bad: 3 entries are listed badly: tools/list: /tools/0: missing field `inputSchema`";
+    assert!(told["message"].as_str().unwrap().starts_with(first), "{told}");
+    signal(&gateway, "TERM");
+    assert_eq!(next("drain")["level"], "info");
+    assert_eq!(gateway.wait().unwrap().code(), Some(0));
 }

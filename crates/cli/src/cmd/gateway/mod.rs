@@ -175,7 +175,7 @@ impl Gateway {
                 let served = Served::All(self.shown(&sites));
                 let greeting = greeting(&served, door.address, door.identity.as_ref(), &args.listening);
                 args.log.start(&door.url(), &greeting);
-                self.told.collisions();
+                self.told.flaws();
                 door.listener.serve(sites, args.log.asked(stop)).await;
                 if let Some(replicas) = replicas {
                     replicas.release().await;

@@ -1,5 +1,5 @@
-//! What a gateway tells on stderr while it serves: how servers stand, what became of the configuration, and names that
-//! two servers want. It is also where a wish to read the configuration again is heard.
+//! What a gateway tells on stderr while it serves: how servers stand, what became of the configuration, names that two
+//! servers want, and what a server lists badly. It is also where a wish to read the configuration again is heard.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,8 +23,16 @@ pub(super) struct Told {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
     front: Front,
-    collisions: Arc<Mutex<Vec<String>>>,
+    flaws: Arc<Mutex<Vec<Flaw>>>,
     log: Log,
+}
+
+/// What is wrong with what is offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Flaw {
+    event: &'static str,
+    server: Option<String>,
+    line: String,
 }
 
 impl Told {
@@ -36,8 +44,8 @@ impl Told {
         log: Log,
     ) -> Self {
         let (stop, mut stopped) = oneshot::channel();
-        let collisions = Arc::default();
-        let (seen, told) = (front.clone(), Arc::clone(&collisions));
+        let flaws = Arc::default();
+        let (seen, told) = (front.clone(), Arc::clone(&flaws));
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -57,12 +65,12 @@ impl Told {
             }
             following.stop().await;
         });
-        Self { stop, task, front, collisions, log }
+        Self { stop, task, front, flaws, log }
     }
 
-    /// Tells names that two servers want, each once.
-    pub(super) fn collisions(&self) {
-        collisions(&self.front, &self.collisions, self.log);
+    /// Tells what is wrong with what is offered, each thing once.
+    pub(super) fn flaws(&self) {
+        flaws(&self.front, &self.flaws, self.log);
     }
 
     /// Stops telling, and following the configuration.
@@ -81,10 +89,10 @@ pub(in crate::cmd) fn turned(turn: &Turn, log: Log) {
     log.say(level, "reload", None, &turn_line(turn));
 }
 
-fn happened(front: &Front, event: &Event, told: &Mutex<Vec<String>>, log: Log) {
+fn happened(front: &Front, event: &Event, told: &Mutex<Vec<Flaw>>, log: Log) {
     told_of(front.fleet(), event, log);
     if matches!(event.what, What::Changed(_) | What::Added | What::Removed) {
-        collisions(front, told, log);
+        flaws(front, told, log);
     }
 }
 
@@ -105,13 +113,20 @@ pub(in crate::cmd) fn told_of(fleet: &Fleet, event: &Event, log: Log) {
     log.say(level, "upstream", Some(&event.server), &line(event, row.as_ref()));
 }
 
-fn collisions(front: &Front, told: &Mutex<Vec<String>>, log: Log) {
-    let now = Collision::told(&front.collisions());
+fn flaws(front: &Front, told: &Mutex<Vec<Flaw>>, log: Log) {
+    let collisions = Collision::told(&front.collisions()).into_iter();
+    let collisions = collisions.map(|line| Flaw { event: "collision", server: None, line });
+    let upstreams = front.fleet().upstreams();
+    let badly = upstreams.iter().filter_map(|upstream| {
+        let (server, badly) = (upstream.name().to_owned(), Row::of(upstream).listed_badly()?);
+        Some(Flaw { event: "misshapen", line: format!("{server}: {badly}"), server: Some(server) })
+    });
+    let now: Vec<Flaw> = collisions.chain(badly).collect();
     let before = {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *told, now.clone())
     };
-    for collision in now.iter().filter(|collision| !before.contains(collision)) {
-        log.warn("collision", collision);
+    for Flaw { event, server, line } in now.iter().filter(|flaw| !before.contains(flaw)) {
+        log.warn_of(event, server.as_deref(), line);
     }
 }

@@ -123,6 +123,11 @@ impl Row {
         format!("{}{tools}{cause}", self.status.health)
     }
 
+    /// What it lists badly, in a line.
+    pub(crate) fn listed_badly(&self) -> Option<String> {
+        listed_badly(&self.misshapen_in_full())
+    }
+
     /// Why it is not up, or was not.
     pub(crate) fn cause(&self) -> Option<String> {
         let status = &self.status;
