@@ -35,8 +35,8 @@ pub fn way_to(
                 spawn = spawn.on_stderr(move |line| on_line(line));
             }
             way(move || {
-                let started = spawn.spawn(&limits);
-                async move { started }
+                let (spawn, limits) = (spawn.clone(), limits.clone());
+                async move { spawn.spawn_aside(&limits).await }
             })
         }
         Reach::Http(endpoint) => over_http(endpoint, Kind::Auto, limits, &resolved.redactor)?,

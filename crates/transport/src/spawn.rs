@@ -235,6 +235,20 @@ impl Spawn {
         let drain = Drain::new(stderr, limits, self.on_stderr.clone()).hiding(self.redactor());
         Ok(ChildLink::new(stdin, stdout, drain, group, guard, limits))
     }
+
+    /// The same on a thread of its own, for who serves others meanwhile. Whoever starts a program stands still until it runs, which
+    /// takes milliseconds where the machine is busy. Dropped, what was started is ended.
+    pub async fn spawn_aside(&self, limits: &Limits) -> Result<ChildLink, SpawnError> {
+        let (spawn, limits) = (self.clone(), limits.clone());
+        let started = tokio::task::spawn_blocking(move || spawn.spawn(&limits)).await;
+        started.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(ended) => Err(SpawnError::Other {
+                program: self.program.to_string_lossy().into(),
+                source: std::io::Error::other(ended),
+            }),
+        })
+    }
 }
 
 impl fmt::Debug for Spawn {

@@ -140,7 +140,10 @@ fn making(target: &Target, loudness: Loudness) -> Result<(Making, relay::Options
             if loudness == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(line))));
             }
-            way(move || std::future::ready(spawn.spawn(&Limits::DEFAULT)))
+            way(move || {
+                let spawn = spawn.clone();
+                async move { spawn.spawn_aside(&Limits::DEFAULT).await }
+            })
         }
         Door::Unix(path) => {
             let path = path.to_owned();
