@@ -18,13 +18,18 @@ pub(crate) enum Era {
 pub(crate) fn call(era: Era, id: usize, tool: &str, arguments: &Value) -> String {
     let mut params = json!({ "name": tool, "arguments": arguments });
     if era == Era::Modern {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": MODERN,
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": { "name": "load", "version": "1" },
-        });
+        params["_meta"] = meta();
     }
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+}
+
+/// What every modern call says of its client.
+pub(crate) fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "load", "version": "1" },
+    })
 }
 
 fn initialize() -> String {

@@ -7,7 +7,8 @@
 //! ```
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -18,8 +19,8 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::amount;
-use crate::client::{Era, Posting};
-use crate::common::{CARDAN, Fifo, signal_pid, start};
+use crate::client::{Era, Posting, meta};
+use crate::common::{CARDAN, Fifo, signal_pid};
 use crate::rig::{LONG, Running, World, demo};
 
 const STEADY: [&str; 3] = ["steady-1", "steady-2", "steady-3"];
@@ -30,7 +31,9 @@ const EACH: usize = 4;
 const PAUSE: Duration = Duration::from_millis(10);
 const VICTIMS_PAUSE: Duration = Duration::from_millis(1);
 /// Calls that the victim answers before it is killed again.
-const LIVES: usize = 4;
+const LIVES: usize = 40;
+/// Between two looks at the page, unless the victim answers.
+const LOOK: Duration = Duration::from_millis(1);
 /// Kills in a row; then as long without any, to compare with.
 const IN_A_ROW: usize = 50;
 /// In the long form: how soon the page tells the truth, and what kills may cost calls to other servers.
@@ -108,12 +111,19 @@ fn page(gateway: &Running) -> (bool, u64) {
     (up, restarts)
 }
 
-/// Waits until the page says something else, and tells how long that took.
-fn until(gateway: &Running, books: &Books, what: &str, is: impl Fn((bool, u64)) -> bool) -> Duration {
+/// Waits until the page says something else, and tells how long that took. It is looked at again when the victim answers, and
+/// after a while: whoever only looks, and does so all the time, takes the machine from those who call.
+fn until(
+    gateway: &Running,
+    (books, alive): (&Books, &mpsc::Receiver<()>),
+    what: &str,
+    is: impl Fn((bool, u64)) -> bool,
+) -> Duration {
     let begun = Instant::now();
     while !is(page(gateway)) {
         books.pages.fetch_add(1, Ordering::Relaxed);
         assert!(begun.elapsed() < LONG, "{what}: not told within {LONG:?}");
+        let _ = alive.recv_timeout(LOOK);
     }
     begun.elapsed()
 }
@@ -147,14 +157,38 @@ fn world() -> (World, Fifo) {
     (world, pids)
 }
 
-/// A process like the victim that the gateway does not know: it starts, answers and is killed.
+/// A process like the victim that the gateway does not know, started and asked as a gateway does it: with a shell that guards it,
+/// for all its lists. Then it is killed.
 fn decoy() {
-    let mut child = start(&["demo"]);
-    child.stdin.as_mut().unwrap().write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
-    assert_ne!(child.stdout.as_mut().unwrap().read(&mut [0; 64]).unwrap(), 0);
+    let shell = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", line])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut guard = shell("read -r leave");
+    let mut child = shell(&format!("exec {CARDAN} demo"));
+    let mut asked = String::new();
+    for (id, method) in ASKED.into_iter().enumerate() {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": { "_meta": meta() } });
+        asked += &format!("{call}\n");
+    }
+    child.stdin.as_mut().unwrap().write_all(asked.as_bytes()).unwrap();
+    let answers = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert_eq!(answers.take(ASKED.len()).filter(Result::is_ok).count(), ASKED.len());
     signal_pid(child.id(), "KILL");
     child.wait().unwrap();
+    drop(guard.stdin.take());
+    guard.wait().unwrap();
 }
+
+/// What a gateway asks a server that has started.
+const ASKED: [&str; 5] =
+    ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"];
 
 /// As long without kills as the row of kills before took. On a machine with few cores processes that start cost others
 /// something, whoever starts them, and so does whoever looks at the page. So there are as many decoys and looks here, and
@@ -192,22 +226,22 @@ fn kill(
     let (mut worst, mut pairs, mut row) = (Worst::default(), Vec::new(), Instant::now());
     for killed in 1..=kills {
         let (pid, restarts) = (pids.line().parse().unwrap(), killed as u64 - 1);
-        let took = until(gateway, books, "it is up", |page| page == (true, restarts));
+        let took = until(gateway, (books, alive), "it is up", |page| page == (true, restarts));
         worst.returned = worst.returned.max(took);
         answers(alive, LIVES);
         books.killing.store(true, Ordering::Relaxed);
         signal_pid(pid, "KILL");
-        let took = until(gateway, books, "it is gone", |(up, now)| !up || now > restarts);
+        let took = until(gateway, (books, alive), "it is gone", |(up, now)| !up || now > restarts);
         worst.death = worst.death.max(took);
         assert!(gateway.child.try_wait().unwrap().is_none(), "the gateway ended");
         if killed % IN_A_ROW == 0 {
-            until(gateway, books, "it is up again", |page| page == (true, restarts + 1));
+            until(gateway, (books, alive), "it is up again", |page| page == (true, restarts + 1));
             pairs.push(rest(gateway, books, alive, row.elapsed()));
             row = Instant::now();
         }
     }
     pids.line();
-    until(gateway, books, "it is up at last", |page| page == (true, kills as u64));
+    until(gateway, (books, alive), "it is up at last", |page| page == (true, kills as u64));
     answers(alive, LIVES);
     (worst, pairs)
 }
@@ -217,17 +251,17 @@ fn p99(mut took: Vec<Duration>) -> f64 {
     took[took.len() * 99 / 100].as_secs_f64()
 }
 
-/// What kills cost calls to other servers: how many times their p99 was that of the rest that followed. The median of all
-/// pairs, since a machine that is busy with something else for a while spoils one or two.
+/// What kills cost calls to other servers: how many times their p99 was that without kills. Both are taken of all rows
+/// together, which come in turns, so that a machine that is busy with something else for a while is busy in both.
 fn cost(pairs: Vec<Pair>) -> f64 {
-    let mut times = Vec::new();
-    for [quiet, killing] in pairs {
-        let (quiet, killing) = (p99(quiet), p99(killing));
-        println!("p99 of other servers: {:.1} ms, without kills {:.1} ms", killing * 1e3, quiet * 1e3);
-        times.push(killing / quiet);
+    let (mut quiet, mut killing) = (Vec::new(), Vec::new());
+    for [without, with] in pairs {
+        quiet.extend(without);
+        killing.extend(with);
     }
-    times.sort_unstable_by(f64::total_cmp);
-    times[times.len() / 2]
+    let (quiet, killing) = (p99(quiet), p99(killing));
+    println!("p99 of other servers: {:.2} ms, without kills {:.2} ms", killing * 1e3, quiet * 1e3);
+    killing / quiet
 }
 
 /// F1, S0-79: a server that is killed again and again under load takes nobody with it: the gateway stays, each call has one

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::client::{Era, Posting};
+use crate::rig::Running;
 
 /// Calls of each client in a phase.
 const CALLS: usize = 10;
@@ -67,6 +68,12 @@ async fn client(
 fn p99(mut took: Vec<Duration>) -> Duration {
     took.sort_unstable();
     took[(took.len() * 99).div_ceil(100) - 1]
+}
+
+/// Waits until so many calls are under way at a server of a gateway, or wait for a place there.
+pub(crate) fn has_calls(gateway: &Running, server: &str, count: usize) {
+    let wanted = format!("cardan_upstream_calls_in_flight{{server=\"{server}\"}} {count}");
+    while !gateway.get("/metrics", &[]).body.lines().any(|line| line == wanted) {}
 }
 
 /// The one in the middle: a machine that is busy with something else for a while spoils one or two.

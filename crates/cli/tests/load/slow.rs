@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::amount;
 use crate::client::{Era, Posting};
-use crate::pace::{Crowd, middle};
-use crate::rig::{Running, World, demo};
+use crate::pace::{Crowd, has_calls, middle};
+use crate::rig::{World, demo};
 
 const WELL: [&str; 9] = ["s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9"];
 const SLOW: &str = "slow";
@@ -21,12 +21,6 @@ const CLIENTS: usize = 36;
 const PAUSE: Duration = Duration::from_millis(100);
 /// What the slow server may cost the others, in the long form.
 const P99_TIMES: f64 = 1.2;
-
-/// Waits until so many calls are under way at the slow server, or wait for a place there.
-fn has_calls(gateway: &Running, count: usize) {
-    let wanted = format!("cardan_upstream_calls_in_flight{{server=\"{SLOW}\"}} {count}");
-    while !gateway.get("/metrics", &[]).body.lines().any(|line| line == wanted) {}
-}
 
 /// F37: a server that takes a minute for every call, with all its places taken and a queue before them, costs clients of nine
 /// others nothing. In the long form the time of their slowest calls is compared, with it and without, in turns.
@@ -54,13 +48,13 @@ fn f37_one_slow_server_among_ten() {
                 client.begin(0, &format!("{SLOW}__slow"), &arguments).await;
                 hanging.push(client);
             }
-            has_calls(&gateway, HANGING);
+            has_calls(&gateway, SLOW, HANGING);
             let with = crowd.phase(PAUSE).await;
             for client in &hanging {
                 assert!(client.is_quiet(), "none of them was answered meanwhile");
             }
             drop(hanging);
-            has_calls(&gateway, 0);
+            has_calls(&gateway, SLOW, 0);
             println!("p99 of {CLIENTS} clients: {without:?} without, {with:?} beside {HANGING} slow calls");
             ratios.push(with.as_secs_f64() / without.as_secs_f64());
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::amount;
 use crate::client::{Era, Posting};
 use crate::crowd::allow_files;
-use crate::pace::{Crowd, middle};
+use crate::pace::{Crowd, has_calls, middle};
 use crate::rig::{World, demo};
 
 /// The pause between two calls of a client. A phase is shorter than who stalls is given.
@@ -42,6 +42,8 @@ fn f10_one_client_that_reads_nothing_among_many() {
             let without = crowd.phase(pause).await;
             let mut stalled = Posting::open(&gateway.address, [Era::Modern, Era::Legacy][pair % 2]).await;
             stalled.stall(7, "alpha__big", &json!({ "bytes": MUCH })).await;
+            // What it asked for is here: it alone is in the way of the rest.
+            has_calls(&gateway, "alpha", 0);
             let with = crowd.phase(pause).await;
             let reply = stalled.reply().await;
             let said = reply["result"]["content"][0]["text"].as_str().unwrap_or_default().len();
