@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cardan_proto::limits::Limits;
@@ -124,6 +125,28 @@ async fn s0_30_command_arguments_and_directory() {
     let cwd = scratch.0.canonicalize().unwrap();
     assert_eq!(frame(&mut link).await, json!({ "name": "one two", "cwd": cwd }));
     close(&mut link).await;
+}
+
+/// F1, F31: who is started aside holds up nobody on the thread that wants it, and is the same; so is why it cannot start.
+#[test]
+fn f1_who_is_started_aside_holds_up_nobody() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        // No start gets through while this lasts, as if the machine were busy.
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let spawn = sh("echo '{\"up\":true}'; read line").guard(Guard::Off);
+        let mut starting = Box::pin(spawn.spawn_aside(&Limits::DEFAULT));
+        let first = std::future::poll_fn(|cx| Poll::Ready(starting.as_mut().poll(cx).is_pending())).await;
+        assert!(first, "this thread goes on");
+        release.send(()).unwrap();
+        let mut link = starting.await.unwrap();
+        assert_eq!(frame(&mut link).await, json!({ "up": true }));
+        close(&mut link).await;
+        busy.await.unwrap().unwrap();
+        let error = Spawn::new("./no-such-server").spawn_aside(&Limits::DEFAULT).await.expect_err("no file");
+        assert!(matches!(error, SpawnError::NotFound { searched: None, .. }), "{error:?}");
+    });
 }
 
 /// The environment that a child reports, by names.
