@@ -10,6 +10,7 @@ use crate::look::text::{Line, paint};
 use crate::look::{Stream, Surface, json, markdown};
 use crate::output::{Form, clean, print, print_json};
 use crate::save::{Media, Place, save};
+use crate::talk::form::one_line;
 
 /// How a result is shown, and where to its media go.
 #[derive(Debug)]
@@ -123,13 +124,13 @@ impl Results {
                 self.told(line.with(Style::Link, &link.uri).with(Style::Plain, "]"))
             }
             Content::Resource(embedded) => self.resource(&embedded.resource),
-            Content::ToolUse(tool) => format!("[use of tool {}]", clean(&tool.name)),
+            Content::ToolUse(tool) => format!("[use of tool {}]", clean(&one_line(&tool.name))),
             Content::ToolResult(result) => {
                 result.content.iter().map(|block| self.block(block)).collect::<Vec<_>>().join("\n")
             }
             Content::Other(block) => {
                 let kind = block.get("type").and_then(|kind| kind.as_str()).unwrap_or("unknown");
-                format!("[{}, a type of content we do not know; see --json]", clean(kind))
+                format!("[{}, a type of content we do not know; see --json]", clean(&one_line(kind)))
             }
         }
     }

@@ -127,7 +127,8 @@ async fn complete(connection: &Connection, params: &CompleteParams, form: Form) 
     {
         return Err(failure);
     }
-    let values: Vec<_> = completion.values.iter().map(|value| clean(value)).collect();
+    // A value is a line.
+    let values: Vec<_> = completion.values.iter().map(|value| clean(value).replace('\n', "\\n")).collect();
     output::print(&values.join("\n"))?;
     match (completion.total, completion.has_more) {
         (Some(total), _) if total > completion.values.len() as u64 => {

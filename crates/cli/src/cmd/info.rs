@@ -14,6 +14,7 @@ use crate::look::Surface;
 use crate::look::style::Style;
 use crate::look::text::{Line, paragraphs};
 use crate::output::{self, Form};
+use crate::talk::form::one_line;
 use crate::target::Target;
 
 pub(crate) async fn run(args: InfoArgs) -> Result<(), Failure> {
@@ -69,7 +70,7 @@ impl Info {
 
     fn lines(&self, columns: Option<usize>) -> Vec<Line> {
         let name = match &self.server.implementation {
-            Some(server) => format!("{} {}", server.name, server.version),
+            Some(server) => one_line(&format!("{} {}", server.name, server.version)),
             None => "not named".to_owned(),
         };
         let capabilities = match json!(self.server.capabilities) {
@@ -80,8 +81,8 @@ impl Info {
             ("server", name),
             ("era", self.era().to_owned()),
             ("revision", self.revision.date().to_owned()),
-            ("speaks", self.server.versions.join(", ")),
-            ("capabilities", capabilities),
+            ("speaks", one_line(&self.server.versions.join(", "))),
+            ("capabilities", one_line(&capabilities)),
             ("opened in", format!("{} ms", millis(self.opened_in))),
             ("ping", format!("{} ms", millis(self.ping))),
         ];
@@ -95,16 +96,14 @@ impl Info {
 /// Where values stand.
 const INDENT: usize = 14;
 
-/// A value beside its name, in as many lines as it has or takes.
+/// A value beside its name, in as many lines as it has or takes. Foreign ones begin no row, so that none passes for ours.
 fn row(name: &str, value: &str, columns: Option<usize>) -> Vec<Line> {
-    // Elsewhere than at a terminal the lines of a value stay as they are.
-    let indent = if columns.is_some() { INDENT } else { 0 };
-    let room = columns.map(|columns| columns.saturating_sub(indent));
+    let room = columns.map(|columns| columns.saturating_sub(INDENT));
     let mut lines = paragraphs(Style::Plain, value, room, 0).into_iter();
     let mut first = Line::of(Style::Faint, name).padded(INDENT);
     first.append(lines.next().unwrap_or_default());
     let rest = lines.map(|line| {
-        let mut indented = Line::from(" ".repeat(indent).as_str());
+        let mut indented = Line::from(" ".repeat(INDENT).as_str());
         indented.append(line);
         indented
     });

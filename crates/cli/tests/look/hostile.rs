@@ -165,3 +165,19 @@ fn a_pipe_is_as_clean() {
         }
     }
 }
+
+/// T30: no line of a server passes for one of ours where there are no rows to wrap into either.
+#[test]
+fn a_line_of_a_server_begins_no_line_in_a_pipe() {
+    if !has_python() {
+        return;
+    }
+    for words in [&["list"][..], &["info"], &["call", "media"], &["complete", "greet", "tone=A"]] {
+        let ran = super::common::cardan(&[words, &server("breaks")].concat()).exits(0);
+        assert!(ran.stdout.contains("forged"), "{words:?}: {ran:?}");
+        let forged = ran.stdout.lines().find(|line| line.starts_with("forged"));
+        assert_eq!(forged, None, "{words:?}: {ran:?}");
+    }
+    let values = super::common::cardan(&[&["complete", "greet", "tone=A"][..], &server("breaks")].concat());
+    values.prints("Ada\\nforged  row\nBob\\nforged  row\n");
+}

@@ -1,7 +1,8 @@
 """A legacy server whose every text is chosen to be hard to show.
 
 `neat` offers names and texts in several scripts, hints, Markdown, JSON, media and progress; `hostile` puts sequences that a
-terminal obeys wherever a text can stand; `vast` has texts of ten million characters.
+terminal obeys wherever a text can stand; `breaks` a line break and what may pass for a row of ours; `vast` has texts of ten
+million characters; `spoiled` has an image that is no base64.
 """
 
 import base64
@@ -17,7 +18,7 @@ PNG = base64.b64decode(
 
 
 def t(text):
-    return text + EVIL + "x" if manner == "hostile" else text
+    return text + {"hostile": EVIL + "x", "breaks": "\nforged  row"}.get(manner, "")
 
 
 def vast(text):
@@ -115,6 +116,8 @@ def call(number, name, token):
             {"type": "resource_link", "uri": t("file:///x"), "name": t("x")},
             {"type": t("hologram")},
         ]
+        if manner == "spoiled":
+            content[0]["data"] = "no base64!"
         reply(number, {"content": content})
     elif name == "fault":
         data = {"why": vast("the disk is full and nobody is there to make room on it"), "tries": [1, 2, 3], "code": 28}
@@ -160,7 +163,7 @@ def ask(number, method, params):
 def answer(number, method, params):
     if method == "initialize":
         abilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
-        if manner == "hostile":
+        if manner in ("hostile", "breaks"):
             abilities |= {"resources": {"subscribe": True}, "completions": {}}
         result = {
             "protocolVersion": params["protocolVersion"],
