@@ -122,6 +122,9 @@ impl Place {
             let message = format!("cannot save to {}: {why}", self.path.display());
             Err(Failure::usage(message).next(next))
         };
+        if self.path.as_os_str() == "-" {
+            return wrong("that is no place for files", "name a file or a directory; a file called - is ./-");
+        }
         // With a / at its end a file would not be found.
         let there = fs::metadata(self.path.components().as_path());
         match (self.is_directory(), &there) {
@@ -190,9 +193,11 @@ pub(crate) fn save(media: &[Media<'_>], place: &Place) -> Result<(), Failure> {
         let message = format!("{} cannot be saved as one file, {}", media.len(), place.path.display());
         return Err(Failure::unwritten(message).next("name a directory, with / at its end"));
     }
+    let mut unsaved = 0;
     for (at, media) in media.iter().enumerate() {
         let Ok(bytes) = &media.bytes else {
             tell(&format!("not saved: {}, {}", media.described(), media.size()));
+            unsaved += 1;
             continue;
         };
         let written = place.open(at + 1, media).and_then(|(mut file, path)| {
@@ -203,6 +208,10 @@ pub(crate) fn save(media: &[Media<'_>], place: &Place) -> Result<(), Failure> {
             Ok(path) => tell(&format!("saved {}: {}, {}", path.display(), media.described(), media.size())),
             Err(error) => return Err(unwritten(place, &error)),
         }
+    }
+    if unsaved > 0 {
+        let message = format!("{unsaved} of {} could not be saved: the server sent no valid base64", media.len());
+        return Err(Failure::unwritten(message).next("report it to the server's author"));
     }
     Ok(())
 }

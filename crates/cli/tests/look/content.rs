@@ -122,6 +122,30 @@ fn one_thing_is_saved_as_a_file() {
     }
 }
 
+/// CLI-56: what stands for nothing is not saved, and the exit code says so; the others are.
+#[test]
+fn what_is_no_base64_is_not_saved() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("spoiled");
+    let folder = scratch.file("new/");
+    let words = ["call", "media", "-o", &folder];
+    let told = cardan(&[&words[..], &server("spoiled")].concat()).exits(1);
+    told.tells(&["not saved: image", "not written: 1 of 3 could not be saved", "delivery: the server had it"]);
+    assert_eq!(names(&folder), ["audio-2.wav", "blob-3.pdf"]);
+}
+
+/// CLI-56: stdout has the result, so that files cannot go there; nor is one called so by mistake.
+#[test]
+fn stdout_is_no_place_for_files() {
+    for more in [&[][..], &["--overwrite"]] {
+        let ran = demo(&[&["call", "picture", "-o", "-"], more].concat()).exits(1).prints("");
+        ran.tells(&["usage: cannot save to -", "./-"]);
+    }
+    assert!(!Path::new("-").exists());
+}
+
 /// CLI-56: a link in the place of a file is not followed.
 #[test]
 fn a_link_is_not_followed() {
