@@ -109,7 +109,7 @@ impl Exit {
             Self::NotAllUp => "see how one is configured with `cardan config explain NAME`",
             Self::Unwritten => "make room, or write elsewhere; what was called has been done",
             Self::Fault => "see what the server says, here and in its log",
-            Self::Violation => "report it to the server's author, or try --lenient",
+            Self::Violation => "report it to the server's author, or see the server's log",
             Self::Timeout => "allow more time with --timeout",
             Self::Exited => "see what it says on stderr, or start the command by hand",
             Self::InputRequired => "answer with --answer, or at a terminal",

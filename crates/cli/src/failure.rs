@@ -8,6 +8,7 @@ use cardan_client::{CallError, Class, ConnectError, Step};
 use cardan_proto::finding::{Class as RuleClass, Finding, Rule};
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::fault::{Fault, code};
+use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Cause, Delivery, Hurdle, Refusal};
@@ -15,6 +16,7 @@ use cardan_proto::socket::Again;
 use cardan_runtime::link::NoLink;
 use cardan_runtime::witness::Report;
 use http::StatusCode;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -125,6 +127,15 @@ impl Failure {
         self
     }
 
+    /// With the advice to be less strict, where the link ended for what may have done no call any harm.
+    pub(crate) fn strictly(mut self) -> Self {
+        let is_reported = self.exit == Exit::Violation && self.next.as_deref() == Some(REPORT);
+        if is_reported && !self.circumstances.answered {
+            self.next = Some(NOT_STRICT.to_owned());
+        }
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
     }
@@ -194,8 +205,10 @@ impl Failure {
             let told = String::from_utf8_lossy(data).into_owned();
             if let Cow::Owned(text) = secrets.redact(&told) {
                 // What is no JSON any more is told as text.
-                let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                *data = value.to_string().into();
+                *data = match serde_json::from_str::<&RawValue>(&text) {
+                    Ok(_) => text.into(),
+                    Err(_) => Value::String(text).to_string().into(),
+                };
             }
         }
         self
@@ -247,7 +260,7 @@ impl Failure {
                 Self::new(Exit::Violation, "this is no MCP server: it sends back what it is sent")
                     .next("give the command of a server after `--`, such as `cardan demo`")
             }
-            Cause::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
+            Cause::Violated(rule) => Self::new(Exit::Violation, message).next(mending(rule)),
             Cause::NoCommonRevision { .. } => {
                 Self::new(Exit::Unreachable, message).next("leave --era away, or update the server")
             }
@@ -313,20 +326,20 @@ impl Failure {
             return self.exit.into();
         }
         if tagging() == Tagging::Lines {
-            tagged::put(&tagged::line("error", &self.json()));
+            tagged::put(&tagged::line_of("error", &self.json()));
         }
         over(&match form {
             Form::Text => self.text(Surface::stderr()),
             Form::Json => format!(
                 "{}
 ",
-                json_line(&self.json().to_string())
+                json_line(&self.json())
             ),
         });
         self.exit.into()
     }
 
-    fn json(&self) -> Value {
+    fn json(&self) -> String {
         let known = &self.circumstances;
         let mut error = json!({
             "class": self.class.name(),
@@ -339,9 +352,6 @@ impl Failure {
         }
         if let Some(fault) = &known.fault {
             error["code"] = json!(fault.code);
-            if fault.data.is_some() {
-                error["data"] = data_of(fault);
-            }
         }
         if !known.findings.is_empty() {
             error["findings"] = known.findings.iter().map(ToString::to_string).collect();
@@ -355,7 +365,12 @@ impl Failure {
         if let Some(next) = self.next_step() {
             error["next"] = json!(next);
         }
-        json!({ "error": error })
+        let error = error.to_string();
+        // As the server spells it.
+        let data = known.fault.as_ref().and_then(|fault| fault.data.as_deref());
+        let spliced = data.and_then(|data| splice(error.as_bytes(), &[Edit::Set("data", data)]).ok());
+        let told = spliced.as_deref().and_then(|told| std::str::from_utf8(told).ok()).unwrap_or(&error);
+        format!("{{\"error\":{told}}}")
     }
 
     fn next_step(&self) -> Option<&str> {
@@ -419,11 +434,9 @@ impl From<CallError> for Failure {
                 Self::new(Exit::Violation, message)
                     .next(format!("ask the server for less: a message has at most {most} MiB here"))
             }
-            // Nobody can mend half a message.
-            CallError::Violated(violation) if matches!(violation.rule, Rule::Split | Rule::Syntax) => {
-                Self::new(Exit::Violation, message).next(REPORT)
+            CallError::Violated(violation) => {
+                Self::new(Exit::Violation, message).next(mending(violation.rule))
             }
-            CallError::Violated(_) => Self::new(Exit::Violation, message).next(LENIENT),
             _ => Self::new(Exit::Violation, message).next(next),
         };
         // What lost its link may have reached the server or not, which is told by itself.
@@ -470,6 +483,14 @@ const OTHER_ERA: &str =
 
 /// What to do about a server that breaks the protocol.
 const LENIENT: &str = "report it to the server's author, or try --lenient";
+
+/// The same where only strictness may have made a failure of it.
+const NOT_STRICT: &str = "report it to the server's author, or leave --strict away";
+
+/// What to do about a rule that is broken: nobody can mend half a message.
+fn mending(rule: Rule) -> &'static str {
+    if rule.is_mendable() { LENIENT } else { REPORT }
+}
 
 /// What to do about what stood in the way of a link, with the options that help.
 fn advice(hurdle: Hurdle) -> &'static str {

@@ -62,7 +62,8 @@ impl Watch {
         };
         let failure = match self.strictness {
             Strictness::Lenient => failure.leniently(),
-            _ => failure,
+            Strictness::Standard => failure,
+            Strictness::Strict => failure.strictly(),
         };
         failure.hiding(&self.secrets)
     }

@@ -195,7 +195,8 @@ fn a_json_rpc_error_is_10_with_code_and_data() {
             "code: -32050",
             r#"data: {"tries": 3}"#,
         ]);
-        let error = error(&odd("fault", &log, &["--json"]).exits(10));
+        let ran = odd("fault", &log, &["--json"]).exits(10).tells(&[r#""data":{"tries": 3}"#]);
+        let error = error(&ran);
         assert_eq!((&error["code"], &error["data"]), (&json!(-32050), &json!({ "tries": 3 })));
         assert_eq!((&error["exit"], &error["class"]), (&json!(10), &json!("json_rpc")));
         assert_eq!((&error["stage"], &error["delivery"]), (&json!("protocol"), &json!("sent")));
@@ -233,6 +234,9 @@ fn answers_without_a_usable_id_end_the_call_at_once() {
         return;
     }
     let scratch = Scratch::new("unsound");
+    // Whether lenience can mend it is known by its rule.
+    let mended =
+        ["reply-without-id", "id-null", "unknown-reply", "both-outcomes", "version-wrong", "trailing"];
     for (nth, (manner, rule, bytes)) in [
         ("no id", "reply-without-id", r#"{"jsonrpc": "2.0", "result""#),
         ("null id", "id-null", r#""id": null"#),
@@ -253,7 +257,8 @@ fn answers_without_a_usable_id_end_the_call_at_once() {
         for strictness in ["--strict", "--quiet"] {
             let log = scratch.file(&format!("log{nth}{strictness}"));
             let ran = odd(manner, &log, &["--timeout", "0", strictness]).exits(11);
-            ran.tells(&[&format!(": {rule}"), "finding: frame ", "; rule: ", bytes, "next: "]);
+            let ran = ran.tells(&[&format!(": {rule}"), "finding: frame ", "; rule: ", bytes, "next: "]);
+            assert_eq!(ran.stderr.contains("try --lenient"), mended.contains(&rule), "{manner}: {ran:?}");
         }
     }
 }
@@ -298,7 +303,9 @@ fn what_is_no_answer_ends_no_call() {
         "noise",
         r"recent call last)\x07",
     ]);
-    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"]).exits(11).tells(&["noise"]);
+    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"])
+        .exits(11)
+        .tells(&["noise", "leave --strict away"]);
     odd("prose and die", &scratch.file("die"), &[]).exits(13).tells(&["noise: panic!", "exit status: 7"]);
     let chatty = "i=0; while [ $i -lt 40 ]; do echo junk $i; i=$((i+1)); done; exit 3";
     let ran = cardan(&["info", "--json", "--", "sh", "-c", chatty]).exits(13);

@@ -201,6 +201,25 @@ rules! {
     AskMisplaced Schema "ask-misplaced" "only three methods may ask for input (2026-07-28)";
 }
 
+impl Rule {
+    /// Can lenience mend some of what breaks it? The rest is the same at every [`Strictness`].
+    #[must_use]
+    pub const fn is_mendable(self) -> bool {
+        matches!(
+            self,
+            Self::VersionMissing
+                | Self::VersionWrong
+                | Self::IdNull
+                | Self::ReplyWithoutId
+                | Self::UnknownReply
+                | Self::IdTypeChanged
+                | Self::BothOutcomes
+                | Self::Trailing
+                | Self::BatchForbidden
+        )
+    }
+}
+
 /// One recorded deviation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
