@@ -6,19 +6,22 @@ use std::io::{self, Read as _};
 
 use cardan_config::closest::closest;
 use cardan_proto::limits::Limits;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::function::Function;
 use crate::misread::meant_or;
 use crate::schema::Shape;
+use crate::spelled::{Spelled, compact};
 use crate::talk::console::stdin_is_data;
 
 /// Arguments as they were given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arguments {
-    /// From `--args`.
+    /// From `--args`, and as it is written there.
     base: Map<String, Value>,
+    text: String,
     given: Vec<(String, Given)>,
 }
 
@@ -27,17 +30,17 @@ pub(crate) enum Given {
     /// `key=value`: to be typed by the schema.
     Text(String),
     /// `key:=json`.
-    Json(Value),
+    Json { value: Value, text: String },
 }
 
 impl Arguments {
     pub(crate) fn parse(words: &[String], args: Option<&str>) -> Result<Self, Failure> {
-        let base = match args {
-            None => Map::new(),
-            Some(text) => json_object(text, "--args")?.1,
+        let (text, base) = match args {
+            None => Default::default(),
+            Some(text) => json_object(text, "--args")?,
         };
         let given = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
-        Ok(Self { base, given })
+        Ok(Self { base, text, given })
     }
 
     /// What is called with which arguments: its name and then words, or both as in `name(key: value)`.
@@ -50,6 +53,23 @@ impl Arguments {
         let Some(function) = Function::parse(word)? else { return Ok((word.to_owned(), arguments)) };
         arguments.given.splice(0..0, function.arguments);
         Ok((function.name, arguments))
+    }
+
+    /// As they are written.
+    pub(crate) fn spelled(&self) -> Spelled {
+        let mut spelled = Spelled::default();
+        for (key, raw) in written(&self.text).iter().filter(|(key, _)| !self.is_given(key)) {
+            spelled.add(key, raw.get());
+        }
+        for (key, given) in &self.given {
+            let (Given::Text(text) | Given::Json { text, .. }) = given;
+            spelled.add(key, text);
+        }
+        spelled
+    }
+
+    fn is_given(&self, key: &str) -> bool {
+        self.given.iter().any(|(given, _)| given == key)
     }
 
     /// Typed by the tool's schema; unknown and wrong ones are told.
@@ -92,10 +112,10 @@ impl Arguments {
         let mut object = self.unreplaced();
         for (key, given) in self.given {
             let value = match given {
-                Given::Json(value) => value,
+                Given::Json { value, .. } => value,
                 Given::Text(text) => shape.typed(&key, &text).unwrap_or(Value::String(text)),
             };
-            put(&mut object, &shape, key, value);
+            put(&mut object, &shape, key, value)?;
         }
         Ok(object)
     }
@@ -107,10 +127,14 @@ impl Arguments {
     /// For prompts, where everything is text.
     pub(crate) fn texts(self) -> BTreeMap<String, String> {
         let text = |given| match given {
-            Given::Text(text) | Given::Json(Value::String(text)) => text,
-            Given::Json(value) => value.to_string(),
+            Given::Text(text) | Given::Json { value: Value::String(text), .. } => text,
+            Given::Json { text, .. } => compact(&text),
         };
-        let base = self.base.into_iter().map(|(key, value)| (key, Given::Json(value)));
+        let raw = written(&self.text);
+        let base = self.base.into_iter().map(|(key, value)| {
+            let text = raw.get(&key).map_or_else(|| value.to_string(), |raw| raw.get().to_owned());
+            (key, Given::Json { value, text })
+        });
         base.chain(self.given).map(|(key, given)| (key, text(given))).collect()
     }
 
@@ -129,7 +153,7 @@ impl Arguments {
     /// What `--args` gives and no word does: a word says all of its key.
     fn unreplaced(&self) -> Map<String, Value> {
         let mut object = self.base.clone();
-        object.retain(|key, _| !self.given.iter().any(|(given, _)| given == key));
+        object.retain(|key, _| !self.is_given(key));
         object
     }
 
@@ -137,16 +161,21 @@ impl Arguments {
         let mut object = self.unreplaced();
         for (key, given) in self.given {
             let value = match given {
-                Given::Json(value) => value,
+                Given::Json { value, .. } => value,
                 Given::Text(text) => shape.typed(&key, &text).map_err(|why| {
                     Failure::usage(format!("/arguments/{key}: {why}"))
-                        .next(format!("write it as {key}=<{}>", shape.kind(&key)))
+                        .next(format!("write it as {}", shape.example(&key)))
                 })?,
             };
-            put(&mut object, shape, key, value);
+            put(&mut object, shape, key, value)?;
         }
         Ok(object)
     }
+}
+
+/// The members of an object as they are written; none where there is no object.
+fn written(text: &str) -> BTreeMap<String, Box<RawValue>> {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 /// Something that is not there, with what may have been meant.
@@ -166,14 +195,19 @@ pub(crate) fn unknown(what: &str, name: &str, owner: &str, known: &[&str]) -> Fa
 /// More names would bury what is said.
 const MAX_KNOWN: usize = 20;
 
-/// A list grows by repeating its key; anything else is replaced.
-fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: Value) {
+/// A list grows by repeating its key; of anything else, only one can be meant.
+fn put(object: &mut Map<String, Value>, shape: &Shape<'_>, key: String, value: Value) -> Result<(), Failure> {
     match (object.get_mut(&key), value) {
         (Some(Value::Array(list)), Value::Array(more)) if shape.is_list(&key) => list.extend(more),
-        (_, value) => {
+        (Some(_), _) => {
+            return Err(Failure::usage(format!("/arguments/{key}: it is given twice"))
+                .next("give it once; only a list grows by repeating its key"));
+        }
+        (None, value) => {
             object.insert(key, value);
         }
     }
+    Ok(())
 }
 
 fn pair(word: &str) -> Result<(String, Given), Failure> {
@@ -199,7 +233,7 @@ fn pair(word: &str) -> Result<(String, Given), Failure> {
     let value = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("{key} is not JSON: {error}")).next("for plain text write key=value")
     })?;
-    Ok((key.to_owned(), Given::Json(value)))
+    Ok((key.to_owned(), Given::Json { value, text }))
 }
 
 /// The text itself, or that of a file.
@@ -209,13 +243,17 @@ fn contents(value: &str) -> Result<String, Failure> {
         None => Ok(value.to_owned()),
         Some(text) if text.starts_with('@') => Ok(text.to_owned()),
         Some("-") => stdin(),
-        Some(path) => {
-            let text = fs::File::open(path).and_then(bounded);
-            text.map_err(|error| {
-                Failure::usage(format!("cannot read `{path}`: {error}")).next("for a plain @ write @@")
-            })
-        }
+        Some(path) => match file(path) {
+            // One that is there was meant.
+            Err(failure) if !fs::exists(path).unwrap_or(false) => Err(failure.next("for a plain @ write @@")),
+            read => read,
+        },
     }
+}
+
+fn file(path: &str) -> Result<String, Failure> {
+    let text = fs::File::open(path).and_then(bounded);
+    text.map_err(|error| Failure::usage(format!("cannot read `{path}`: {error}")))
 }
 
 /// All there is to read, unless that is more than could be sent.
@@ -231,7 +269,12 @@ fn bounded(source: impl io::Read) -> io::Result<String> {
 
 /// A JSON object as it is spelled: the text itself, a file or stdin. `what` is said of one that is none.
 pub(crate) fn json_object(text: &str, what: &str) -> Result<(String, Map<String, Value>), Failure> {
-    let text = contents(text)?;
+    // No object begins with one, so a file is meant.
+    let text = match text.strip_prefix('@') {
+        Some(path) if path != "-" => file(path)?,
+        _ => contents(text)?,
+    };
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     match serde_json::from_str(&text) {
         Ok(Value::Object(object)) => Ok((text, object)),
         Ok(_) => Err(Failure::usage(format!("{what} is not a JSON object"))),
@@ -290,6 +333,8 @@ mod tests {
             (vec!["s=x", "l:=[\"a\"]"], "/arguments/l/0"),
             (vec!["i=1"], "/arguments/s (string)"),
             (vec!["s=x", "nn=1"], "has no argument `nn`"),
+            (vec!["s=x", "s=y"], "/arguments/s: it is given twice"),
+            (vec!["s=x", "l=a"], "l=<integer>, again for each"),
             (vec!["word"], "key=value"),
             (vec!["s:={"], "not JSON"),
         ] {

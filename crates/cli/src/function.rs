@@ -66,7 +66,10 @@ fn key(rest: &str) -> Result<(String, &str), String> {
 /// JSON, or a bare word up to the next comma, which the schema types.
 fn value(rest: &str) -> Result<(Given, &str), String> {
     if rest.starts_with(['"', '[', '{']) {
-        return json(rest).map(|(value, behind)| (Given::Json(value), behind));
+        return json(rest).map(|(value, behind)| {
+            let text = rest[..rest.len() - behind.len()].to_owned();
+            (Given::Json { value, text }, behind)
+        });
     }
     let (word, behind) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
     match word.trim() {
@@ -104,8 +107,8 @@ mod tests {
         assert_eq!(
             read(r#"echo(message: "a, b) (", n: -1, "odd key": [1, {"x": 2}],) "#),
             concat!(
-                r#"echo [("message", Json(String("a, b) ("))), ("n", Text("-1")), "#,
-                r#"("odd key", Json(Array [Number(1), Object {"x": Number(2)}]))]"#
+                r#"echo [("message", Json { value: String("a, b) ("), text: "\"a, b) (\"" }), ("n", Text("-1")), "#,
+                r#"("odd key", Json { value: Array [Number(1), Object {"x": Number(2)}], text: "[1, {\"x\": 2}]" })]"#
             )
         );
         assert_eq!(

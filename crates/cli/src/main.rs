@@ -28,6 +28,7 @@ mod progress;
 mod results;
 mod save;
 mod schema;
+mod spelled;
 mod tab;
 mod tagged;
 mod talk;

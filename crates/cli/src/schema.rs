@@ -61,14 +61,27 @@ impl<'a> Shape<'a> {
 
     /// What a member takes, in a word.
     pub(crate) fn kind(&self, name: &str) -> String {
-        let Some(member) = self.member(name) else { return "any".to_owned() };
-        if let Some(values) = self.choices(member) {
+        self.member(name).map_or_else(|| "any".to_owned(), |member| self.kind_of(member))
+    }
+
+    fn kind_of(&self, node: &Value) -> String {
+        if let Some(values) = self.choices(node) {
             return values.join("|");
         }
-        match self.types(member).as_slice() {
+        match self.types(node).as_slice() {
             [] => "any".to_owned(),
             types => types.join("|"),
         }
+    }
+
+    /// How a member is written as a word.
+    pub(crate) fn example(&self, name: &str) -> String {
+        let Some(member) = self.member(name).filter(|_| self.is_list(name)) else {
+            return format!("{name}=<{}>", self.kind(name));
+        };
+        let item =
+            self.resolve(member).get("items").map_or_else(|| "any".to_owned(), |items| self.kind_of(items));
+        format!("{name}=<{item}>, again for each")
     }
 
     /// The members that it names, those that it needs first and in the order in which it says so.
@@ -306,9 +319,11 @@ fn required(node: &Value) -> impl Iterator<Item = &str> {
     node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Without a schema: JSON where it is JSON, else text.
+/// Without a schema: JSON where it is JSON, else text. Who writes `12e4` there means a name, not a power of ten.
 fn guessed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    let is_name = |value: &Value| value.is_number() && text.contains(['e', 'E']);
+    let json = serde_json::from_str(text).ok().filter(|value| !is_name(value));
+    json.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 fn distinct<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<&'a str> {

@@ -51,7 +51,11 @@ pub(crate) fn put(line: &str) {
 
 /// An object as a line, its type first.
 pub(crate) fn line(kind: &str, members: &Value) -> String {
-    let members = members.to_string();
+    line_of(kind, &members.to_string())
+}
+
+/// The same of members as they are spelled.
+pub(crate) fn line_of(kind: &str, members: &str) -> String {
     match members.strip_prefix('{') {
         Some("}") | None => format!("{{\"type\":\"{kind}\"}}"),
         Some(rest) => format!("{{\"type\":\"{kind}\",{rest}"),

@@ -249,6 +249,27 @@ fn words_replace_what_args_say() {
     demo(&["call", "echo", "--args", "@/dev/zero"]).exits(1).tells(&["longer than a message may be"]);
 }
 
+/// Numbers are sent as they were typed, however long they are, and white space between parts is not. What is given twice
+/// is a slip, unless it is a list.
+#[test]
+fn arguments_are_sent_as_they_are_written() {
+    let long = "123456789012345678901234567890";
+    let sent = |words: &[&str]| demo(&[&["call", "add", "--dry-run"], words].concat()).exits(0).stdout;
+    for words in [
+        &["a:=1.10", &format!("b={long}")][..],
+        &["--args", &format!("{{ \"a\": 1.10,\n\t\"b\": {long} }}")],
+        &["--args", &format!("{{\"a\":1,\"b\":{long}}}"), "a=1.10"],
+    ] {
+        let frame = sent(words);
+        assert!(frame.contains(&format!("\"arguments\":{{\"a\":1.10,\"b\":{long}}}")), "{words:?}: {frame}");
+    }
+    let hash = sent(&["--no-check", "a=1", "b=2", "commit=1234567e8"]);
+    assert!(hash.contains("\"commit\":\"1234567e8\""), "{hash}");
+    demo(&["call", "add", "a=1", "a=2", "b=3"])
+        .exits(1)
+        .tells(&["/arguments/a: it is given twice", "give it once"]);
+}
+
 /// What is rehearsed is told as what it is.
 #[test]
 fn a_rehearsal_in_lines_shows_a_frame() {

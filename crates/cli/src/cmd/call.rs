@@ -48,8 +48,10 @@ async fn call(
     check: Check,
     results: &Results,
 ) -> Result<(), Failure> {
+    let spelled = arguments.spelled();
     let (arguments, tool) = fit(connection, name, arguments, check).await?;
-    let object = Raw::of(&arguments).map_err(|error| Failure::usage(error.to_string()))?;
+    let object =
+        Raw::parse(&spelled.object(&arguments)).map_err(|error| Failure::usage(error.to_string()))?;
     let object = RawObject::try_from(object).map_err(|flaw| Failure::usage(flaw.to_string()))?;
     let raw = answered(connection, CallToolParams::new(name, Some(object)), tool.as_ref()).await?;
     results.raw(&raw)?;
