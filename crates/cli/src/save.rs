@@ -210,7 +210,8 @@ pub(crate) fn save(media: &[Media<'_>], place: &Place) -> Result<(), Failure> {
         }
     }
     if unsaved > 0 {
-        let message = format!("{unsaved} of {} could not be saved: the server sent no valid base64", media.len());
+        let message =
+            format!("{unsaved} of {} could not be saved: the server sent no valid base64", media.len());
         return Err(Failure::unwritten(message).next("report it to the server's author"));
     }
     Ok(())

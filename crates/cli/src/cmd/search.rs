@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::look::Surface;
 use crate::look::text::Line;
 use crate::output::{Form, print_json, show, tell};
+use crate::talk::form::one_line;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -86,7 +87,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<(), Failure> {
         }
         Form::Text => {
             let columns = Surface::stdout().columns();
-            let lines = found.iter().map(|found| Line::from(found.line().as_str()));
+            let lines = found.iter().map(|found| Line::from(found.line(columns).as_str()));
             let lines: Vec<Line> = match columns {
                 Some(columns) => lines.flat_map(|line| line.wrapped(columns, HANG)).collect(),
                 None => lines.collect(),
@@ -147,13 +148,17 @@ impl Found {
         })
     }
 
-    fn line(&self) -> String {
-        let one = |text: &str| text.trim().lines().next().unwrap_or_default().to_owned();
-        let about = match one(&self.about) {
+    /// At a terminal no more than the first line of the description; elsewhere nothing is cut.
+    fn line(&self, columns: Option<usize>) -> String {
+        let about = match columns {
+            Some(_) => self.about.trim().lines().next().unwrap_or_default(),
+            None => &self.about,
+        };
+        let about = match one_line(about) {
             about if about.is_empty() => about,
             about => format!(": {about}"),
         };
-        let (server, key, age) = (one(&self.server), one(&self.key), span(self.age));
+        let (server, key, age) = (one_line(&self.server), one_line(&self.key), span(self.age));
         format!("{server} {} {key}{about} (told {age} ago)", self.kind)
     }
 }

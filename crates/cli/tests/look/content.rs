@@ -132,7 +132,11 @@ fn what_is_no_base64_is_not_saved() {
     let folder = scratch.file("new/");
     let words = ["call", "media", "-o", &folder];
     let told = cardan(&[&words[..], &server("spoiled")].concat()).exits(1);
-    told.tells(&["not saved: image", "not written: 1 of 3 could not be saved", "delivery: the server had it"]);
+    told.tells(&[
+        "not saved: image",
+        "not written: 1 of 3 could not be saved",
+        "delivery: the server had it",
+    ]);
     assert_eq!(names(&folder), ["audio-2.wav", "blob-3.pdf"]);
 }
 

@@ -181,3 +181,22 @@ fn a_line_of_a_server_begins_no_line_in_a_pipe() {
     let values = super::common::cardan(&[&["complete", "greet", "tone=A"][..], &server("breaks")].concat());
     values.prints("Ada\\nforged  row\nBob\\nforged  row\n");
 }
+
+/// A description is never cut where nobody sees how wide it is, however many lines it has.
+#[test]
+fn a_pipe_has_descriptions_in_full() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("full");
+    let config = scratch.file("cardan.toml");
+    let command = server("neat")[1..].iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ");
+    std::fs::write(&config, format!("[servers.looks]\ncommand = [{command}]\n")).unwrap();
+    for words in [&["list", "looks", "tools"][..], &["servers"], &["search", "remove_tree"]] {
+        let mut run = std::process::Command::new(super::common::CARDAN);
+        run.args(words).args(["--config", &config]).env("XDG_CACHE_HOME", scratch.file("cache"));
+        let told = String::from_utf8(run.output().unwrap().stdout).unwrap();
+        let full = "tidy up. See also the tool that moves things";
+        assert!(words == ["servers"] || told.contains(full), "{words:?}: {told}");
+    }
+}

@@ -8,6 +8,7 @@ use crate::look::style::Style;
 use crate::look::table::shortened;
 use crate::look::text::{Line, beginning, paragraphs, width};
 use crate::schema::Shape;
+use crate::talk::form::one_line;
 
 /// Where descriptions stand.
 const INDENT: usize = 4;
@@ -100,11 +101,11 @@ impl Entry {
         lines
     }
 
-    /// For programs: everything in one line, but no more than the first of the description.
+    /// For programs: everything in one line.
     fn line(self, indent: &str, widest: usize) -> Line {
         let mut line = Line::from(indent);
         line.append(self.call.padded(widest));
-        let about = self.about.lines().next().unwrap_or_default();
+        let about = one_line(&self.about);
         let hints: Vec<&str> = self.hints.iter().map(|(_, hint)| hint.as_str()).collect();
         if !about.is_empty() {
             line.push(Style::Plain, &format!("  {about}"));
