@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, unsupported};
+use cardan_proto::http::cors::Cors;
 use cardan_proto::http::era::Undecided;
 use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
@@ -205,8 +206,14 @@ impl<H: Host> Endpoint<H> {
     {
         let shared = &self.0;
         let (parts, body) = request.into_parts();
+        let cors = shared.ingress.allow.cors(&parts.headers);
+        if let Some(cors) = &cors
+            && Cors::is_preflight(&parts.method, &parts.headers)
+        {
+            return preflight(shared, &parts, cors);
+        }
         let shown = Shown::of(&parts, shared);
-        let response = match self.route(parts.uri.path()) {
+        let mut response = match self.route(parts.uri.path()) {
             Route::Streamable => streamable(shared, parts, body).await,
             Route::Events => events::open(shared, parts),
             Route::Messages => events::post(shared, parts, body).await,
@@ -220,6 +227,9 @@ impl<H: Host> Endpoint<H> {
                 }
             }
         };
+        if let Some(cors) = cors {
+            cors.open(response.headers_mut());
+        }
         match shown {
             Some(shown) => response.map(|body| body.until(|| shown.revoked(shared))),
             None => response,
@@ -241,6 +251,19 @@ impl<H: Host> Endpoint<H> {
             self.0.pages.iter().find(|page| *page.path == *path).map_or(Route::Nowhere, Route::Page)
         }
     }
+}
+
+/// A browser asks whether a page may call us; it shows no token for that.
+fn preflight<H: Host>(shared: &Shared<H>, parts: &Parts, cors: &Cors) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    match shared.ingress.allow.check(&parts.uri, &parts.headers) {
+        Ok(_) => {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            *response.headers_mut() = cors.preflight(&parts.headers);
+        }
+        Err(_) => *response.status_mut() = StatusCode::FORBIDDEN,
+    }
+    response
 }
 
 /// Streamable HTTP, both eras.

@@ -122,6 +122,47 @@ async fn foreign_origins_are_refused_on_every_route() {
     assert_eq!(rig.post(&headers, &initialize(LEGACY)).await.answer().await.status(), 200);
 }
 
+/// HTTP-3, T2: a browser lets a page of another origin call us, and read what we answer, where that page is allowed by name: it
+/// asks first, without a token. Others are told nothing of the kind.
+#[tokio::test]
+async fn pages_that_are_allowed_may_read_the_answers() {
+    let rig = Rig::start().await;
+    let page = ("Origin", "https://page.example");
+    let wants = "authorization, content-type, mcp-param-region, mcp-protocol-version, mcp-session-id";
+    let asks = [
+        ("Access-Control-Request-Method", "POST"),
+        ("Access-Control-Request-Headers", wants),
+        ("Access-Control-Request-Private-Network", "true"),
+        ("Sec-Fetch-Site", "cross-site"),
+    ];
+    for (method, path) in ROUTES {
+        let asked = [&[page][..], &asks].concat();
+        let head = rig.send("OPTIONS", path, &asked, b"").await.head().await;
+        assert_eq!((head.status, head.header("access-control-allow-origin")), (204, page.1), "{path}");
+        assert_eq!(head.header("access-control-allow-headers"), wants, "{path}");
+        assert_eq!(head.header("access-control-allow-private-network"), "true", "{path}");
+        assert_eq!(head.header("vary"), "origin", "{path}");
+        for named in ["GET", "POST", "DELETE"] {
+            assert!(head.header("access-control-allow-methods").contains(named), "{path}");
+        }
+        // Whatever the answer is, the page may read it.
+        let head = rig.send(method, path, &[page, JSON], b"").await.head().await;
+        assert_eq!(head.header("access-control-allow-origin"), page.1, "{method} {path} {}", head.status);
+        for origin in ["https://evil.example", "null"] {
+            let asked = [&[("Origin", origin)][..], &asks].concat();
+            let head = rig.send("OPTIONS", path, &asked, b"").await.head().await;
+            assert!(head.status >= 400 && !head.has("access-control-allow-origin"), "{path} {}", head.status);
+        }
+        let asked = [&[page, ("Host", "evil.example")][..], &asks].concat();
+        assert_eq!(rig.send("OPTIONS", path, &asked, b"").await.head().await.status, 403, "{path}");
+    }
+    let answer = rig.post(&[page], &initialize(LEGACY)).await.answer().await;
+    assert_eq!((answer.status(), answer.header("access-control-allow-origin")), (200, page.1));
+    assert!(answer.header("access-control-expose-headers").contains("Mcp-Session-Id"));
+    let answer = rig.post(&[], &initialize(LEGACY)).await.answer().await;
+    assert_eq!((answer.status(), answer.header("access-control-allow-origin")), (200, ""));
+}
+
 /// T2, S1-19, S1-C10: a page may post these types without being asked, so none of them is taken.
 #[tokio::test]
 async fn only_json_is_taken() {

@@ -26,6 +26,11 @@ pub const X_CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 pub const MCP_AUTH_SERVER: HeaderName = HeaderName::from_static("mcp-auth-server");
 /// Set by browsers only: how the page relates to us.
 pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Asked by browsers: may a page from elsewhere call a machine that is nearer?
+pub const REQUEST_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+/// The answer to [`REQUEST_PRIVATE_NETWORK`].
+pub const ALLOW_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 /// Where in a trace a request is: W3C Trace Context. What `_meta` says of the call wins.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// What others keep about that trace.

@@ -12,6 +12,7 @@
 pub mod agree;
 pub mod authority;
 pub mod challenge;
+pub mod cors;
 pub mod era;
 pub mod failure;
 pub mod headers;

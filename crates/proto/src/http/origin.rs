@@ -12,6 +12,7 @@ use ::http::header::{HOST, ORIGIN};
 use ::http::{HeaderMap, Uri};
 
 use super::authority::{Authority, BadAuthority, Host};
+use super::cors::Cors;
 use super::headers::{SEC_FETCH_SITE, all, single_text, trim_ows};
 
 /// The hosts we answer to and the pages that may call us.
@@ -86,6 +87,19 @@ impl Allow {
             Listed::No if is_cross_site(headers) => Err(Denied::CrossSite),
             _ => Ok(called),
         }
+    }
+}
+
+impl Allow {
+    /// What a browser must be told, where the request is of a page that is allowed by name.
+    #[must_use]
+    pub fn cors(&self, headers: &HeaderMap) -> Option<Cors> {
+        if self.origins.is_empty() {
+            return None;
+        }
+        let named = origin(headers).ok()??;
+        let value = headers.get(ORIGIN).filter(|_| self.origins.contains(&named))?;
+        Some(Cors::of(value.clone()))
     }
 }
 
