@@ -2,10 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
+use std::slice;
 
+use cardan_config::closest::closest;
 use cardan_transport::program::is_program;
-use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Command, CommandFactory as _};
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -48,7 +50,13 @@ fn message(error: &Error) -> String {
 }
 
 fn next(error: &Error, words: &[OsString]) -> String {
-    let help = || match path(words).as_slice() {
+    // Who asks for help has it from the command itself.
+    let helped: Vec<OsString> = match words {
+        [cardan, help, rest @ ..] if help == "help" => [slice::from_ref(cardan), rest].concat(),
+        words => words.to_vec(),
+    };
+    let (command, path) = named(&helped);
+    let help = || match path.as_slice() {
         [] => "see `cardan --help`".to_owned(),
         path => format!("see `cardan {} --help`", path.join(" ")),
     };
@@ -65,7 +73,7 @@ fn next(error: &Error, words: &[OsString]) -> String {
         ContextValue::Strings(several) => several.last().cloned(),
         _ => None,
     });
-    match suggested {
+    match suggested.or_else(|| nearest(error, &command)) {
         Some(suggested) => format!("did you mean `{suggested}`? or {}", help()),
         None if error.kind() == ErrorKind::UnknownArgument => undashed(words).unwrap_or_else(help),
         None => help(),
@@ -85,6 +93,15 @@ fn usages(error: &Error) -> Vec<String> {
 pub(crate) fn meant_or(next: impl Into<String>) -> String {
     let words: Vec<_> = std::env::args_os().collect();
     undashed(&words).unwrap_or_else(|| next.into())
+}
+
+/// The same for a failure that says what to do where nothing else was meant.
+pub(crate) fn meant(failure: Failure) -> Failure {
+    let words: Vec<_> = std::env::args_os().collect();
+    match undashed(&words) {
+        Some(next) => failure.next(next),
+        None => failure,
+    }
 }
 
 /// The command line as it was probably meant, where a server's command stands there without `--` before it.
@@ -119,16 +136,23 @@ fn own(words: &[OsString]) -> impl Iterator<Item = &OsString> {
     words.iter().take_while(|word| *word != "--")
 }
 
-/// The command that is named, as far as there is one.
-fn path(words: &[OsString]) -> Vec<String> {
+/// The command that is named, as far as there is one, and by which words.
+fn named(words: &[OsString]) -> (Command, Vec<String>) {
     let (mut command, mut path) = (Cli::command(), Vec::new());
+    command.build();
     for word in own(words).skip(1) {
-        command.build();
         let Some(next) = command.find_subcommand(word) else { break };
         path.push(next.get_name().to_owned());
         command = next.clone();
+        command.build();
     }
-    path
+    (command, path)
+}
+
+/// What was probably meant by a word that is none of its commands, where the parser does not say.
+fn nearest(error: &Error, command: &Command) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    closest(word, command.get_subcommands().map(Command::get_name)).map(str::to_owned)
 }
 
 /// Can it be the beginning of a command?
@@ -150,7 +174,7 @@ fn quote(word: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    fn meant(line: &[&str]) -> Option<String> {
+    fn meant_by(line: &[&str]) -> Option<String> {
         let words: Vec<OsString> = ["cardan"].iter().chain(line).map(OsString::from).collect();
         undashed(&words)
     }
@@ -160,11 +184,11 @@ mod tests {
     fn a_forgotten_separator_is_found() {
         let told = |line: &str| Some(format!("put `--` before the server's command: cardan {line}"));
         // Every machine has sh and env; echo is the tool here, whatever programs there are.
-        assert_eq!(meant(&["call", "echo", "sh", "-y", "x y"]), told("call echo -- sh -y 'x y'"));
-        assert_eq!(meant(&["call", "echo", "/bin/sh"]), told("call echo -- /bin/sh"));
-        assert_eq!(meant(&["info", "env", "python3"]), told("info -- env python3"));
-        assert_eq!(meant(&["list", "tools", "--json", "sh"]), told("list tools --json -- sh"));
-        assert_eq!(meant(&["list", "--cwd", "sh", "env"]), told("list --cwd sh -- env"));
+        assert_eq!(meant_by(&["call", "echo", "sh", "-y", "x y"]), told("call echo -- sh -y 'x y'"));
+        assert_eq!(meant_by(&["call", "echo", "/bin/sh"]), told("call echo -- /bin/sh"));
+        assert_eq!(meant_by(&["info", "env", "python3"]), told("info -- env python3"));
+        assert_eq!(meant_by(&["list", "tools", "--json", "sh"]), told("list tools --json -- sh"));
+        assert_eq!(meant_by(&["list", "--cwd", "sh", "env"]), told("list --cwd sh -- env"));
         for line in [
             &["call", "echo", "--", "sh", "-y"][..],
             &["call", "sh"],
@@ -176,7 +200,7 @@ mod tests {
             &["nonsense", "sh"],
             &[],
         ] {
-            assert_eq!(meant(line), None, "{line:?}");
+            assert_eq!(meant_by(line), None, "{line:?}");
         }
     }
 }

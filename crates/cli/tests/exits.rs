@@ -46,6 +46,8 @@ fn cli_48_what_the_parser_refuses_is_told_alike() {
         (&["lst"], "'lst'", "did you mean `list`?"),
         (&["config", "lst"], "'lst'", "did you mean `list`?"),
         (&["unknown"], "'unknown'", "cardan --help"),
+        (&["help", "calls"], "'calls'", "did you mean `call`? or see `cardan --help`"),
+        (&["help", "config", "lst"], "'lst'", "did you mean `list`? or see `cardan config --help`"),
         (&["call", "echo", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
         (&["call", "demo", "echo", "message=hi", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
         (&["call", "127.0.0.1:8080/mcp", "echo"], "127.0.0.1:8080/mcp", "http://127.0.0.1:8080/mcp"),
@@ -80,6 +82,8 @@ fn cli_48_what_the_parser_refuses_is_told_alike() {
 fn cli_4_a_forgotten_separator_is_told() {
     cardan(&["call", "echo", "sh", "server.sh"]).exits(1).tells(&["cardan call echo -- sh server.sh"]);
     cardan(&["info", "sh", "server.sh"]).exits(1).tells(&["cardan info -- sh server.sh"]);
+    cardan(&["list", "sh", "server.sh"]).exits(1).tells(&["cardan list -- sh server.sh"]);
+    cardan(&["list", "sh", "tols"]).exits(1).tells(&["did you mean `tools`?"]);
 }
 
 /// Servers by name or by a transport to come: the accepted forms are named.

@@ -1,5 +1,6 @@
 //! `cardan list`: everything a server offers, all pages.
 
+use cardan_config::closest::closest;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 
@@ -10,6 +11,7 @@ use crate::arguments::unknown;
 use crate::connect::Connection;
 use crate::failure::Failure;
 use crate::look::Surface;
+use crate::misread::meant;
 use crate::output::{self, Form};
 use crate::target::Target;
 
@@ -49,10 +51,11 @@ impl Kind {
 
     fn parse(word: &str) -> Result<Self, Failure> {
         let names = Self::ALL.map(Self::name);
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.name() == word)
-            .ok_or_else(|| unknown("list", word, "a server", &names))
+        let kind = Self::ALL.into_iter().find(|kind| kind.name() == word);
+        kind.ok_or_else(|| match unknown("list", word, "a server", &names) {
+            failure if closest(word, names).is_some() => failure,
+            failure => meant(failure),
+        })
     }
 
     fn name(self) -> &'static str {
