@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use cardan_dial::Http;
+use cardan_dial::{Http, HttpError};
+use cardan_proto::http::url::BadUrl;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::{Redactor, Secret};
 use cardan_tls::{Identity, TlsError, Trust};
@@ -39,6 +40,10 @@ enum Certificates {
 const INSECURE: &str = "cardan: WARNING: --insecure is set: no certificate is checked, so whoever is on the way \
                         can read and change everything, the token included";
 
+/// What to do about an address that says who is to log in.
+const USER_ELSEWHERE: &str =
+    "leave user and password out of the address; give what the server wants with --header";
+
 impl Access {
     pub(crate) fn of(server: &args::Server) -> Self {
         Self {
@@ -57,8 +62,11 @@ impl Access {
 
     /// An HTTP server at `url`, and what of it nobody should read.
     pub(crate) fn http(&self, url: &str) -> Result<(Http, Redactor), Failure> {
-        let wrong = |error: cardan_dial::HttpError| Failure::usage(error.to_string());
-        let address = |error| wrong(error).next("write it as https://host/path");
+        let wrong = |error: HttpError| Failure::usage(error.to_string());
+        let address = |error| {
+            let is_user = matches!(error, HttpError::Url { why: BadUrl::User, .. });
+            wrong(error).next(if is_user { USER_ELSEWHERE } else { "write it as https://host/path" })
+        };
         let header = |error| wrong(error).next("write it as name: value");
         let mut http = Http::new(url).map_err(address)?.trust(self.trust()?);
         for (name, value) in &self.headers {

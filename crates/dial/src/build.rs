@@ -197,6 +197,17 @@ fn on_socket(url: &str) -> Option<(&str, &str)> {
     }
 }
 
+/// An address without what may be secret: who is to log in there, and the query, where some servers want their keys.
+fn harmless(url: &str) -> String {
+    let shown = url.split('?').next().unwrap_or_default();
+    let (scheme, rest) = shown.split_once("://").unwrap_or(("", shown));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://[redacted]@{host}{path}"),
+        None => shown.to_owned(),
+    }
+}
+
 /// Without the query, where some servers want their keys.
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,7 +248,7 @@ impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url { url, why } => {
-                write!(f, "{}: {why}", url.split('?').next().unwrap_or_default())
+                write!(f, "{}: {why}", harmless(url))
             }
             Self::Endpoint { url, why } => write!(f, "{url}: {why}"),
             Self::Header { name } => {

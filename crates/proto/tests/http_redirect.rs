@@ -29,9 +29,9 @@ fn url_is_split_and_written_back() {
         ("", Err(BadUrl::Scheme)),
         ("http:a", Err(BadUrl::Authority)),
         ("http:///a", Err(BadUrl::Authority)),
-        ("http://user:pass@a/", Err(BadUrl::Authority)),
-        ("http://a@b/", Err(BadUrl::Authority)),
-        ("http://a:0x50/", Err(BadUrl::Authority)),
+        ("http://user:pass@a/", Err(BadUrl::User)),
+        ("http://a@b/", Err(BadUrl::User)),
+        ("http://a:0x50/", Err(BadUrl::Port)),
         ("http://a\\@b/", Err(BadUrl::Characters)),
         ("http://a/\n", Err(BadUrl::Characters)),
         ("http://a/b c", Err(BadUrl::Characters)),
@@ -101,7 +101,7 @@ fn endpoint_must_be_of_the_same_origin() {
         ("https://mcp.example.evil/m", foreign),
         ("https://mcp.example./m", foreign),
         ("//evil.example/m", foreign),
-        ("https://mcp.example@evil.example/m", Err(BadEndpoint::Url(BadUrl::Authority))),
+        ("https://mcp.example@evil.example/m", Err(BadEndpoint::Url(BadUrl::User))),
         ("https://evil.example\\@mcp.example/m", Err(BadEndpoint::Url(BadUrl::Characters))),
         ("/\\evil.example/m", Err(BadEndpoint::Url(BadUrl::Characters))),
         ("/\t/evil.example/m", Err(BadEndpoint::Url(BadUrl::Characters))),
@@ -146,7 +146,7 @@ fn redirect_keeps_within_the_origin_and_strips_or_stops_beyond() {
         (&get, 307, "https://b/x", Strip, Ok(Hop { url: url("https://b/x"), carry: Carry::Plain })),
         (&get, 307, "http://a/mcp", Strip, Err(Downgrade)),
         (&get, 307, "javascript:1", Strip, Err(Url(BadUrl::Scheme))),
-        (&get, 307, "https://u:p@a/", Strip, Err(Url(BadUrl::Authority))),
+        (&get, 307, "https://u:p@a/", Strip, Err(Url(BadUrl::User))),
     ];
     for (method, status, location, cross, want) in table {
         assert_eq!(run(method, status, location, cross), want, "{method} {status} {location} {cross:?}");

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::authority::{Authority, Host};
+use super::authority::{Authority, BadAuthority, Host};
 
 /// An absolute URL of the web, split. Its fragment is not kept: it is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,13 @@ impl Url {
     fn from_authority(scheme: Scheme, rest: &str) -> Result<Self, BadUrl> {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);
-        let authority = Authority::parse(authority).map_err(|_| BadUrl::Authority)?;
+        if authority.contains('@') {
+            return Err(BadUrl::User);
+        }
+        let authority = Authority::parse(authority).map_err(|bad| match bad {
+            BadAuthority::Host => BadUrl::Authority,
+            BadAuthority::Port => BadUrl::Port,
+        })?;
         let (path, query) = split_query(target);
         let target = with_query(remove_dots(path), query);
         let port = authority.port.unwrap_or_else(|| scheme.port());
@@ -181,8 +187,12 @@ fn remove_dots(path: &str) -> String {
 pub enum BadUrl {
     /// Neither http nor https.
     Scheme,
-    /// No host that can be read, or more than a host and a port.
+    /// No host that can be read.
     Authority,
+    /// Who is to log in there, which may be a secret or a disguise.
+    User,
+    /// A port that is no number below 65536.
+    Port,
     /// A blank, a backslash, a control character or one outside ASCII.
     Characters,
 }
@@ -191,7 +201,9 @@ impl fmt::Display for BadUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Scheme => "the URL is neither http nor https",
-            Self::Authority => "the URL names no plain host and port",
+            Self::Authority => "the URL names no plain host",
+            Self::User => "the URL has a user or a password, which do not belong there",
+            Self::Port => "the URL's port is no number below 65536",
             Self::Characters => "the URL has characters that must be percent-encoded",
         })
     }
