@@ -39,12 +39,16 @@ mod visits;
 mod warm;
 mod watch;
 
+use std::io::{self, Write as _};
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
 use exit::Exit;
 use failure::Failure;
+use look::Tagging;
+use look::args::asked;
+use output::Form;
 
 fn main() -> ExitCode {
     if let Some(exit) = tab::answer(std::env::args_os().skip(1).map_while(|word| word.into_string().ok())) {
@@ -55,9 +59,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return misread::report(&error, &words),
         Err(help) => {
-            // Help and version are no errors; whoever closed the pipe does not want to read them.
-            let _ = help.print();
-            return Exit::Done.into();
+            look::settle(asked(&words), Tagging::Result);
+            // Help and version are no errors.
+            let written = help.print().and_then(|()| io::stdout().flush());
+            return output::read(written)
+                .map_or_else(|failure| failure.report(Form::Text), |_| Exit::Done.into());
         }
     };
     look::settle(cli.look.color, cli.command.tagging());

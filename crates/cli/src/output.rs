@@ -42,6 +42,11 @@ pub(crate) fn write(text: &str) -> Result<Reader, Failure> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.write_all(end.as_bytes()))
         .and_then(|()| stdout.flush());
+    read(written)
+}
+
+/// Is there still somebody who reads, by what became of writing to stdout?
+pub(crate) fn read(written: io::Result<()>) -> Result<Reader, Failure> {
     match written {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),

@@ -295,6 +295,12 @@ fn cli_49_advice_can_be_followed() {
     let ran = std::process::Command::new(CARDAN).args(words).stdout(full).output().unwrap();
     let told = String::from_utf8(ran.stderr).unwrap();
     assert!(told.contains("not written") && told.contains("delivery: the server had it"), "{told}");
+    for words in [&["--help"][..], &["--version"], &["help", "call"], &["completions", "bash"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = std::process::Command::new(CARDAN).args(words).stdout(full).output().unwrap();
+        let told = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.code() == Some(1) && told.contains("not written"), "{words:?}: {told}");
+    }
     if !has_python() {
         return;
     }
@@ -306,6 +312,17 @@ fn cli_49_advice_can_be_followed() {
     assert!(told.contains("report it") && !told.contains("--lenient"), "{told}");
     let told = odd("wordless", &[]).exits(5).stderr;
     assert!(told.contains("failed without a word") && !told.contains("stdout"), "{told}");
+}
+
+/// S1-C5: a password in an address is not repeated, and it is said where it belongs; what else is wrong is told by itself.
+#[test]
+fn a_password_does_not_belong_in_an_address() {
+    for address in ["http://user:pa55@host/mcp", "https://pa55@host/mcp", "http://u:pa55@host"] {
+        let ran = cardan(&["info", address]).exits(1).tells(&["[redacted]@host", "--header"]);
+        assert!(!ran.stderr.contains("pa55"), "{ran:?}");
+    }
+    cardan(&["info", "http://host:99999/mcp"]).exits(1).tells(&["port is no number below 65536"]);
+    cardan(&["info", "http://h%st/mcp"]).exits(1).tells(&["names no plain host"]);
 }
 
 /// CLI-46: where a server proposes nothing because there is no such prompt, template or argument, that is said.
