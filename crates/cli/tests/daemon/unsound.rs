@@ -60,3 +60,12 @@ fn what_is_no_message_explains_a_timeout() {
     }
     world.pid();
 }
+
+/// CLI-31: a server that does not start says why by itself, so that no more is said of the daemon.
+#[test]
+fn a_server_that_does_not_start_is_told_as_it_would_be_without() {
+    let world = World::new("broken", "[servers.broken]\ncommand = \"false\"\n");
+    let told = |how| world.run(&["call", "broken", "x", how]).exits(13).stderr;
+    assert_eq!(told("--daemon"), told("--no-daemon"));
+    assert_eq!(world.daemons().len(), 1, "it was asked");
+}
