@@ -164,6 +164,40 @@ fn an_answer_in_several_lines_is_told_at_once() {
     call("huge prose", "3").exits(12).tells(&["oversize", "next: see the findings"]);
 }
 
+/// F16: an answer with text before it in its line, or whose line does not end, ends its call at once, whoever called; the calls have no
+/// deadline here. Who is lenient gets it, and who waits for what is cut is told what there is.
+#[test]
+fn an_answer_inside_of_a_line_is_told_at_once() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("inside");
+    let log = scratch.file("log");
+    let call = |manner: &str, words: &[&str]| with(&[&["call", "odd"], words].concat(), manner, &log);
+    for (manner, rule, bytes) in [
+        ("tagged", "noise (call ", "[INFO] {\"jsonrpc\""),
+        ("prompted", "noise (call ", "> {\"jsonrpc\""),
+        ("coloured", "noise (call ", "\\x1b[0m{\"jsonrpc\""),
+        ("marked", "noise (call ", "\\u{feff}{\"jsonrpc\""),
+        ("endless", "unterminated (call ", "{\"jsonrpc\""),
+    ] {
+        let told = ["finding: frame ", rule, bytes, "; rule: "];
+        call(manner, &["--timeout", "0"]).exits(11).tells(&told);
+        call(manner, &["--timeout", "0", "--lenient"]).exits(0).prints("mended\n");
+    }
+    for (manner, rule) in
+        [("greets tagged", "only messages go to stdout"), ("greets endless", "ends with a newline")]
+    {
+        call(manner, &["--timeout", "60"]).exits(11).tells(&["finding: frame ", rule, "protocolVersion"]);
+    }
+    // What is printed before it is sent is sent all the same.
+    call("echoed", &[]).exits(0).prints("mended\n");
+    let told =
+        ["unterminated: ", "bytes, and no newline after them", "\"content\"", "next: see the findings"];
+    call("endless and cut", &["--timeout", "2"]).exits(12).tells(&told);
+    call("greets endless and cut", &["--timeout", "2"]).exits(12).tells(&told[..2]);
+}
+
 /// S0-84, F16: over HTTP, too, what comes in place of an answer is a violation, with the rule that holds there; and an answer that never
 /// comes is not waited for.
 #[test]

@@ -19,6 +19,23 @@ def raw(line):
     sys.stdout.flush()
 
 
+def around(number, result):
+    """An answer with something before it in its line, or without the end of it."""
+    text = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
+    before = {"tagged": b"[INFO] ", "prompted": b"> ", "coloured": b"\x1b[0m", "marked": b"\xef\xbb\xbf"}
+    if manner in before:
+        raw(before[manner] + text)
+    elif manner == "echoed":
+        raw(b"sending " + text)
+        raw(text)
+    elif manner in ("endless", "endless and cut"):
+        sys.stdout.buffer.write(text if manner == "endless" else text[:-20])
+        sys.stdout.flush()
+    else:
+        return False
+    return True
+
+
 def unsound(number):
     """Answers that do not say whose they are, or say it in no proper message."""
     fine = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "mended"}]}}
@@ -50,7 +67,7 @@ def unsound(number):
 
 
 def call(number):
-    if unsound(number):
+    if around(number, {"content": [{"type": "text", "text": "mended"}]}) or unsound(number):
         pass
     elif manner == "prose and die":
         raw(b"panic!")
@@ -129,7 +146,10 @@ with open(log, "a", encoding="utf-8") as kept:
             version = message["params"]["protocolVersion"]
             info = {"name": "odd", "version": "1"}
             offered = {"tools": {}, "prompts": {}} if manner == "bad list" else {"tools": {}}
-            send({"id": number, "result": {"protocolVersion": version, "capabilities": offered, "serverInfo": info}})
+            result = {"protocolVersion": version, "capabilities": offered, "serverInfo": info}
+            greets, manner = manner.startswith("greets "), manner.removeprefix("greets ")
+            if not (greets and around(number, result)):
+                send({"id": number, "result": result})
         elif method == "tools/list":
             hints = {"readOnlyHint": True, "idempotentHint": True}
             takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}}

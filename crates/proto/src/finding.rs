@@ -207,7 +207,9 @@ impl Rule {
     pub const fn is_mendable(self) -> bool {
         matches!(
             self,
-            Self::VersionMissing
+            Self::Noise
+                | Self::Unterminated
+                | Self::VersionMissing
                 | Self::VersionWrong
                 | Self::IdNull
                 | Self::ReplyWithoutId
@@ -298,8 +300,13 @@ pub fn is_obeyed(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A short, printable excerpt of foreign bytes, from which they can be told: what would be obeyed or is no text is
-/// written as an escape, and so is the backslash.
+/// Does this character take no room? In prose some of these belong to the spelling; where bytes are told apart they must be seen.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+}
+
+/// A short, printable excerpt of foreign bytes, from which they can be told: what would be obeyed, takes no room or is no
+/// text is written as an escape, and so is the backslash.
 #[must_use]
 pub fn excerpt(bytes: &[u8], max_bytes: usize) -> Box<str> {
     let cut = bytes.get(..max_bytes).map_or(bytes, whole_characters);
@@ -324,7 +331,7 @@ pub(crate) fn escaped(c: char) -> impl Iterator<Item = char> {
         '\r' => Some("\\r".to_owned()),
         '\t' => Some("\\t".to_owned()),
         c if c.is_ascii_control() => Some(format!("\\x{:02x}", u32::from(c))),
-        c if is_obeyed(c) => Some(format!("\\u{{{:x}}}", u32::from(c))),
+        c if is_obeyed(c) || is_unseen(c) => Some(format!("\\u{{{:x}}}", u32::from(c))),
         _ => None,
     };
     let plain = written.is_none().then_some(c);
@@ -382,6 +389,10 @@ mod tests {
             (br"\x00 \n", r"\\x00 \\n"),
             (b"a\r\n\tb", r"a\r\n\tb"),
             ("käse".as_bytes(), "käse"),
+            (
+                "\u{feff}{\u{200b}\u{200c}\u{200d}\u{2060}}".as_bytes(),
+                r"\u{feff}{\u{200b}\u{200c}\u{200d}\u{2060}}",
+            ),
         ] {
             assert_eq!(&*excerpt(bytes, 64), shown);
         }

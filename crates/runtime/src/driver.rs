@@ -462,7 +462,6 @@ impl<L: Link, S: Service> Driver<L, S> {
         }
         let queued = self.link.queued();
         self.session.departed(self.link.departed());
-        self.session.received(self.link.received_bytes());
         let limits = &self.config.limits;
         if queued == 0 {
             self.stalled_since = None;
@@ -553,6 +552,8 @@ impl<L: Link + Unpin, S: Service> Future for Driver<L, S> {
             busy |= this.obey(cx);
             busy |= this.read(cx);
             this.session.carried_by(this.link.abilities());
+            this.session.received(this.link.received_bytes());
+            this.session.begun(this.clock.now(), this.link.begun());
             busy |= this.obey(cx);
             this.write(cx);
             if busy && turn >= TURNS_PER_POLL {

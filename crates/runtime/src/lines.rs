@@ -157,6 +157,11 @@ where
         self.received_bytes
     }
 
+    fn begun(&self) -> &[u8] {
+        // After a turn of many frames there may be whole lines yet: those are no rest.
+        if self.decoder.has_searched(&self.inbuf) { &self.inbuf } else { &[] }
+    }
+
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
         if self.writer.is_none() {
             return Poll::Ready(());

@@ -91,6 +91,11 @@ pub trait Link: Send + 'static {
         0
     }
 
+    /// What was read of a line whose end was not. Empty: nothing, or messages are told apart otherwise.
+    fn begun(&self) -> &[u8] {
+        &[]
+    }
+
     /// The era is settled: what follows is of this revision. Links whose heads name it want to know.
     fn settled(&mut self, revision: Revision) {
         let _ = revision;

@@ -100,6 +100,10 @@ impl<L: Link> Link for Tapped<L> {
         self.link.received_bytes()
     }
 
+    fn begun(&self) -> &[u8] {
+        self.link.begun()
+    }
+
     fn settled(&mut self, revision: Revision) {
         self.link.settled(revision);
     }

@@ -179,6 +179,10 @@ impl Link for ChildLink {
         self.lines.received_bytes()
     }
 
+    fn begun(&self) -> &[u8] {
+        self.lines.begun()
+    }
+
     fn witness(&self) -> Option<Arc<dyn Witness>> {
         Some(Arc::new(self.stderr()))
     }

@@ -320,6 +320,10 @@ impl Link for SocketLink {
         self.lines().received_bytes()
     }
 
+    fn begun(&self) -> &[u8] {
+        self.lines().begun()
+    }
+
     fn poll_close(&mut self, cx: &mut Context<'_>, cause: &Cause) -> Poll<()> {
         self.lines_mut().poll_close(cx, cause)
     }

@@ -98,6 +98,12 @@ impl LineDecoder {
         }
     }
 
+    /// Is it known that there is no whole line in `buf`?
+    #[must_use]
+    pub fn has_searched(&self, buf: &[u8]) -> bool {
+        self.searched == buf.len()
+    }
+
     /// Where the newline is, looking only at bytes not looked at before.
     fn newline(&self, buf: &[u8]) -> Option<usize> {
         let from = self.searched.min(buf.len());

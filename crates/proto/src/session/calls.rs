@@ -403,6 +403,7 @@ impl Session {
         let Some(pending) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) else {
             return;
         };
+        self.tell_begun(None);
         let outcome = Outcome::TimedOut {
             deadline,
             after: self.now.since(pending.started),

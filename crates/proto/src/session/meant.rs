@@ -49,12 +49,17 @@ impl Session {
         let is_noise =
             is_unreadable(&violation) && self.config.role == Role::Client && self.carrier.reads_lines();
         let rule = if is_noise { Rule::Noise } else { violation.rule };
-        if !self.is_rest(&violation) {
-            self.find(rule, violation.id.clone(), detail.into());
+        let inside = self.answer_inside(&violation);
+        if inside.is_some() || !self.is_rest(&violation) {
+            let id = inside.as_ref().map(|found| found.id.clone()).or_else(|| violation.id.clone());
+            self.find(rule, id, detail.into());
         }
         self.noise += 1;
         if self.noise > self.config.limits.noise_lines {
             return self.end(Cause::Violated(rule));
+        }
+        if let Some(found) = inside {
+            return self.hold_answer(found, rule);
         }
         let violation = self.pieced(violation);
         let ours = self.meant_for(&violation);

@@ -6,7 +6,8 @@
 //!
 //! This file dispatches. `serve` answers the peer's calls, `calls` makes ours, `opening` settles the
 //! era, `asks`, `listens`, `progress` and `batches` do what their names say, `carrier` knows what the link
-//! has done, `tables` remembers who waits for what, `meant` judges what is no message or no proper answer.
+//! has done, `tables` remembers who waits for what, `meant` judges what is no message or no proper answer, `inside` finds
+//! answers in what is none.
 
 mod asks;
 mod batches;
@@ -17,6 +18,7 @@ mod edge;
 pub mod event;
 mod failed;
 mod heal;
+mod inside;
 mod listens;
 mod meant;
 mod notes;
@@ -45,6 +47,7 @@ use self::event::{
     CallKey, Cause, Command, Event, Input, LaneId, LogLevel, Outcome, Outgoing, Output, Ticket, Turn,
 };
 use self::heal::Heal;
+use self::inside::Inside;
 use self::listens::{Heard, Standing};
 use self::meant::Torn;
 use self::opening::Opening;
@@ -103,6 +106,7 @@ pub struct Session {
     carrier: Carrier,
     noise: usize,
     torn: Torn,
+    inside: Inside,
     /// When the earliest of our deadlines may pass; never later than it does.
     alarm: Option<Moment>,
     drain: Option<(Moment, Cause)>,
@@ -150,6 +154,7 @@ impl Session {
             carrier: Carrier::default(),
             noise: 0,
             torn: Torn::default(),
+            inside: Inside::default(),
             alarm: None,
             drain: None,
             returning: Returning::default(),
@@ -192,9 +197,7 @@ impl Session {
             Input::Local(command) => self.local(command),
             Input::Tick => self.tick(),
         }
-        if let Some(rule) = self.broken.take() {
-            self.end(Cause::Violated(rule));
-        }
+        self.obey_strictness();
     }
 
     /// What to do next; nothing: wait for something to happen.
@@ -205,10 +208,9 @@ impl Session {
     /// When to come back with [`Input::Tick`], if nothing else happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<Moment> {
-        [self.alarm, self.opening.deadline, self.drain.as_ref().map(|(until, _)| *until)]
-            .into_iter()
-            .flatten()
-            .min()
+        let drain = self.drain.as_ref().map(|(until, _)| *until);
+        let inside = self.inside.deadline(self.outbound.len());
+        [self.alarm, self.opening.deadline, drain, inside].into_iter().flatten().min()
     }
 
     /// Where the session is.
@@ -356,6 +358,7 @@ impl Session {
     }
 
     fn tick(&mut self) {
+        self.inside_due();
         self.opening_due();
         self.release_progress();
         self.calls_due();
@@ -477,6 +480,7 @@ impl Session {
         self.drain = None;
         self.none_comes_back();
         self.alarm = None;
+        self.inside = Inside::default();
     }
 
     /// A call of the peer is no more: nothing further is sent for it.
@@ -531,6 +535,12 @@ impl Session {
         self.event(Event::Found(finding));
         if self.config.strictness == Strictness::Strict && !is_informative(rule) {
             self.broken.get_or_insert(rule);
+        }
+    }
+
+    fn obey_strictness(&mut self) {
+        if let Some(rule) = self.broken.take() {
+            self.end(Cause::Violated(rule));
         }
     }
 

@@ -275,6 +275,7 @@ impl Session {
             return;
         }
         self.opening.deadline = None;
+        self.tell_begun(None);
         if self.state == State::Probing {
             if let Some(id) = self.opening.probe {
                 self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones);
