@@ -307,9 +307,8 @@ fn what_is_no_answer_ends_no_call() {
         "noise",
         r"recent call last)\x07",
     ]);
-    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"])
-        .exits(11)
-        .tells(&["noise", "leave --strict away"]);
+    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"]).exits(11).tells(&["noise"]);
+    odd("bad list", &scratch.file("list"), &["--strict"]).exits(11).tells(&["leave --strict away"]);
     odd("prose and die", &scratch.file("die"), &[]).exits(13).tells(&["noise: panic!", "exit status: 7"]);
     let chatty = "i=0; while [ $i -lt 40 ]; do echo junk $i; i=$((i+1)); done; exit 3";
     let ran = cardan(&["info", "--json", "--", "sh", "-c", chatty]).exits(13);
