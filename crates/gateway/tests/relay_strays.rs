@@ -193,6 +193,24 @@ async fn a_gateway_passes_them_on() {
     front.end("done").await;
 }
 
+/// INT-1: a legacy client sends no such headers. Through a gateway its calls have them all the same, at once, by the name that the
+/// server knows; without the argument there is none.
+#[tokio::test]
+async fn a_legacy_clients_calls_are_mirrored_by_a_gateway() {
+    let (upstream, seen) = Seen::before(port(server(Era::Modern)).await).await;
+    let spec = Spec::new("my", "http", "digest", reaching(upstream));
+    let front = Front::start(Fleet::start(vec![spec], fleet::Options::default()), front::Options::default());
+    front.settled().await;
+    let http = Http::new(&format!("http://{}/mcp", port(front.clone()).await)).unwrap();
+    let connector = Client::builder("client", "1").era(choice(Era::Legacy));
+    let client = connector.connect_link(http.link().unwrap()).await.unwrap();
+    let said = relaying::text(&client, "my__forecast", json!({"region": "eu"})).await;
+    assert_eq!((said.as_str(), seen.last(), seen.calls().len()), ("rain in eu", vec![REGION.to_owned()], 1));
+    assert_eq!(relaying::text(&client, "my__forecast", json!({})).await, "rain in ");
+    assert_eq!((seen.last(), seen.calls().len()), (vec![], 2));
+    front.end("done").await;
+}
+
 /// INT-1, INT-6, `limits.stray_headers`, `limits.stray_header_bytes`: so many are passed on, and one more is refused, with all
 /// of them.
 #[tokio::test]

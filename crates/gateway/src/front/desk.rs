@@ -327,8 +327,11 @@ impl Station {
         if let Some(trail) = trail {
             trail.goes(&upstream, Some(&own));
         }
-        let called =
+        let mut called =
             if own == name { called } else { self.renamed(called, Param::Name.name(), &quoted(&own))? };
+        if kind == Kind::Tools {
+            called.call.strays = self.view().strays(&name, &called.call);
+        }
         self.forward(&upstream, cx, called).await
     }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use cardan_proto::era::Era;
 use cardan_proto::era::caps::ServerCaps;
-use cardan_proto::http::param::Mirrors;
+use cardan_proto::http::param::{ANNOTATION, Mirrors};
+use cardan_proto::http::stray::Strays;
+use cardan_proto::jsonrpc::envelope::Call;
 use cardan_proto::model::skill;
 use cardan_proto::model::uri_template::UriTemplate;
 use cardan_proto::session::config::Config;
@@ -356,6 +358,18 @@ impl View {
         making.find(|(_, makes)| *makes == Makes::Surely).map(|(template, _)| template.into())
     }
 
+    /// The headers of a call of this tool that belong to its parameters: those that came, and those that mirror arguments, which a
+    /// legacy client does not send and a link that has never listed the tool does not know.
+    pub(super) fn strays(&self, tool: &str, call: &Call) -> Option<Strays> {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            arguments: Option<serde_json::Value>,
+        }
+        let Some(mirrors) = self.mirrors(tool) else { return call.strays.clone() };
+        let arguments = call.params.decode::<Params>().ok().and_then(|params| params.arguments);
+        Strays::with_mirrored(call.strays.clone(), &mirrors, &arguments.unwrap_or_default())
+    }
+
     /// What headers mirror of a tool's arguments.
     pub(super) fn mirrors(&self, tool: &str) -> Option<Arc<Mirrors>> {
         let all = self.mirrors.get_or_init(|| {
@@ -365,6 +379,8 @@ impl View {
                 input_schema: serde_json::Value,
             }
             let of = |shown: &Shown| {
+                // Most have none, and need not be read.
+                shown.raw.as_str().contains(ANNOTATION).then_some(())?;
                 let tool: Tool = shown.raw.read().ok()?;
                 // Annotations that are unsound mirror nothing: clients drop the tool over HTTP anyway.
                 let mirrors =

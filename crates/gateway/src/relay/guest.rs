@@ -11,7 +11,7 @@ use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds, Wanted,
+    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds,
 };
 use cardan_proto::task::{Design, cross};
 use cardan_runtime::cx::CallCx;
@@ -146,7 +146,7 @@ impl Guest {
         let upstream = self.ready().await?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
         let method = &called.call.method;
-        let mut outcome = self.exchange(&cx, method, params, called.progress).await;
+        let mut outcome = self.exchange(&cx, &called, params, upstream).await;
         if concern == names::Tasks::Maybe {
             outcome = self.tasks.remember(&called.call, &self.owner, outcome);
         }
@@ -159,18 +159,13 @@ impl Guest {
         ready.map_err(|error| self.who.unreachable(&error))
     }
 
-    async fn exchange(
-        &self,
-        cx: &CallCx,
-        method: &Method,
-        params: Option<Bytes>,
-        progress: Wanted,
-    ) -> Outcome {
+    async fn exchange(&self, cx: &CallCx, called: &Called, params: Option<Bytes>, upstream: Era) -> Outcome {
         let _seated = self.seat(cx.clone());
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
-        let options = terms::options(progress, Rounds::Ours, self.call_timeout, self.unlinked);
-        let beside = Beside { onward: Some(cx.clone()), ..Beside::default() };
-        self.line.managed.start_beside(method.clone(), params, options, beside).outcome().await
+        let options = terms::options(called.progress, Rounds::Ours, self.call_timeout, self.unlinked);
+        let beside = Beside { strays: terms::strays(called, upstream), onward: Some(cx.clone()) };
+        let method = called.call.method.clone();
+        self.line.managed.start_beside(method, params, options, beside).outcome().await
     }
 
     /// The same where the upstream has tasks, in the one design or the other.
@@ -214,10 +209,10 @@ impl Guest {
 
     /// Makes a call that may be answered with a task.
     async fn declaring(&self, cx: &CallCx, called: &Called) -> Result<Bytes, Fault> {
-        self.ready().await?;
+        let upstream = self.ready().await?;
         let method = &called.call.method;
         let params = tasks::declaring(called.call.params.raw().cloned(), &self.declared);
-        match self.exchange(cx, method, Some(params), called.progress).await {
+        match self.exchange(cx, called, Some(params), upstream).await {
             Outcome::Done(result) => Ok(result),
             Outcome::Fault(fault) => Err(fault),
             other => Err(self.who.fault(&other, method)),

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cardan_proto::http::param::Mirrors;
+use cardan_proto::http::param::{ANNOTATION, Mirrors};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,9 +16,6 @@ pub(super) struct Mirrored {
     known: RwLock<HashMap<Box<str>, Arc<Mirrors>>>,
     max: usize,
 }
-
-/// The annotation. A page without it mirrors nothing, and need not be read where nothing was before.
-const ANNOTATION: &[u8] = b"x-mcp-header";
 
 #[derive(Deserialize)]
 struct Page {
@@ -46,7 +43,8 @@ impl Mirrored {
 
     /// A page of tools was listed.
     pub(super) fn learn(&self, page: &[u8]) {
-        let annotated = page.windows(ANNOTATION.len()).any(|window| window == ANNOTATION);
+        // A page without any need not be read where nothing was before.
+        let annotated = page.windows(ANNOTATION.len()).any(|window| window == ANNOTATION.as_bytes());
         if !annotated && self.known.read().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return;
         }

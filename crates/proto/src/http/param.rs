@@ -17,6 +17,9 @@ use super::value::{self, BadValue};
 use crate::jsonrpc::pointer;
 use number::Integer;
 
+/// The annotation. Whatever does not have it mirrors nothing, and need not be read.
+pub const ANNOTATION: &str = "x-mcp-header";
+
 /// The parameters of one tool that are mirrored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mirrors(Vec<Mirror>);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 
 use super::headers::{MCP_PARAM_PREFIX, is_param};
 use super::param::Mirrors;
@@ -35,6 +36,19 @@ impl Strays {
             strays.push((name.clone(), value.clone()));
         }
         Ok((!strays.is_empty()).then(|| Self(Arc::new(strays))))
+    }
+
+    /// These and what `mirrors` derives from the arguments of a call, for a link that may not know its tool; nothing: there are none.
+    /// Arguments that cannot be mirrored are the server's to judge.
+    #[must_use]
+    pub fn with_mirrored(own: Option<Self>, mirrors: &Mirrors, arguments: &Value) -> Option<Self> {
+        let mut all = own.map(|own| own.0.to_vec()).unwrap_or_default();
+        for (name, value) in mirrors.derive(arguments).unwrap_or_default() {
+            if !all.iter().any(|(known, _)| *known == name) {
+                all.push((name, value));
+            }
+        }
+        (!all.is_empty()).then(|| Self(Arc::new(all)))
     }
 
     /// Puts them into the head of a request for a tool of which this is `known`. What is there already stays as it is, and

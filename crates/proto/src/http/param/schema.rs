@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use ::http::HeaderName;
 use serde_json::{Map, Value};
 
-use super::{Defect, Kind, Mirror, Reason, pointer};
+use super::{ANNOTATION, Defect, Kind, Mirror, Reason, pointer};
 use crate::http::headers::{MCP_PARAM_PREFIX, is_token_byte};
-
-const ANNOTATION: &str = "x-mcp-header";
 
 /// Keywords whose value is one schema, or an array of them.
 const ONE_OR_MORE: &[&str] = &[
