@@ -381,7 +381,7 @@ fn collisions_are_told() {
         ["[gateway]\nnaming = \"never\"\n".to_owned(), demo("alpha", "modern"), demo("beta", "modern")];
     let world = World::new("collisions", &config.concat()).primed();
     let ran = world.run(&["servers", "--config", &world.config(), "--wait", "60", "--json"]).exits(0);
-    let told = "18 tools of beta are in the way of those of alpha";
+    let told = "18 tools of beta give way to those of alpha";
     assert_eq!(ran.json()["servers"].as_array().map(Vec::len), Some(2));
     ran.tells(&[told, "let names be prefixed", "its server served alone has it"]);
     // Without a gateway there is nothing to be in the way of.

@@ -1,4 +1,4 @@
-//! Many catalogs as one: which name leads where, and what was in the way.
+//! Many catalogs as one: which name leads where, and what gives way to what.
 //!
 //! A pure function of the servers in their configured order, so the same servers always give the same names in the
 //! same order, whichever of them was ready first. While one of them is not known yet, names that it may come to have are given
@@ -164,7 +164,7 @@ fn line(group: &[&Collision]) -> String {
     let now = if first.now.is_some() { "called by their server's name too" } else { first.next() };
     let Collision { winner, loser, .. } = first;
     format!(
-        "{} {what} of {loser} are in the way of those of {winner} ({}{more}), so they are {now}",
+        "{} {what} of {loser} give way to those of {winner} ({}{more}), so they are {now}",
         group.len(),
         named.join(", ")
     )
@@ -173,7 +173,7 @@ fn line(group: &[&Collision]) -> String {
 impl fmt::Display for Collision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, winner, loser, now, .. } = self;
-        write!(f, "`{key}` of {loser} is in the way of that of {winner}, so it is ")?;
+        write!(f, "`{key}` of {loser} gives way to that of {winner}, so it is ")?;
         match now {
             Some(now) => write!(f, "called `{now}`"),
             None => f.write_str(self.next()),

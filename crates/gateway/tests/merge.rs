@@ -51,7 +51,7 @@ fn a_prefix_keeps_all_names_apart() {
     assert_eq!(names(&merged, Kind::Resources), ["a:1", "a:2"], "addresses stay what they are");
     assert_eq!(
         told(&merged),
-        ["`a:1` of two is in the way of that of one, so it is not shown; its server served alone has it"]
+        ["`a:1` of two gives way to that of one, so it is not shown; its server served alone has it"]
     );
 }
 
@@ -70,7 +70,7 @@ fn by_priority_only_the_later_one_is_renamed() {
     assert_eq!(names(&merged, Kind::Tools), ["add", "get", "two-get", "put"]);
     let get = merged.find(Kind::Tools, "two-get").unwrap();
     assert_eq!((get.route.source, &*get.route.key, get.raw.as_str()), (1, "get", r#"{"name":"two-get"}"#));
-    assert_eq!(told(&merged)[0], "`get` of two is in the way of that of one, so it is called `two-get`");
+    assert_eq!(told(&merged)[0], "`get` of two gives way to that of one, so it is called `two-get`");
 }
 
 /// T25: by priority, the name with its server's before it is good for whatever is shown without, and no name is taken for it.
@@ -179,7 +179,7 @@ fn a_given_name_is_taken_from_its_server() {
         );
         let list: Vec<_> = merged.list(Kind::Tools).iter().map(|one| (&*one.key, &*one.route.key)).collect();
         assert_eq!(list, shown, "{tools} {naming:?}");
-        assert_eq!(told(&merged), [format!("`get` of one is in the way of that of one, so it is {told_of}")]);
+        assert_eq!(told(&merged), [format!("`get` of one gives way to that of one, so it is {told_of}")]);
     }
     let catalog = catalog(r#"[{"name":"get"},{"name":"put"}]"#, "[]");
     let rules = RuleSet { tools: renaming(&[("put", "get"), ("get", "put")]), ..RuleSet::default() };
@@ -206,7 +206,7 @@ fn new_names_collide_as_others_do() {
     assert_eq!(names(&merged, Kind::Tools), ["add", "get", "two-get", "two-add"]);
     assert!(
         told(&merged)
-            .contains(&"`add` of two is in the way of that of one, so it is called `two-add`".to_owned())
+            .contains(&"`add` of two gives way to that of one, so it is called `two-add`".to_owned())
     );
 }
 
@@ -235,9 +235,9 @@ fn collisions_are_told_together() {
     assert_eq!(
         told,
         [
-            "9 tools of two are in the way of those of one (`t0`, `t1`, `t2` and 6 more), so they are not shown; \
+            "9 tools of two give way to those of one (`t0`, `t1`, `t2` and 6 more), so they are not shown; \
              let names be prefixed",
-            "`a:1` of two is in the way of that of one, so it is not shown; its server served alone has it",
+            "`a:1` of two gives way to that of one, so it is not shown; its server served alone has it",
         ]
     );
 }
