@@ -201,6 +201,48 @@ async fn lists_come_page_by_page() {
     }
 }
 
+/// What changes between two pages hides nothing that stays: the next page begins behind what is left of the last one, and where
+/// nothing is left it is told to begin again.
+#[tokio::test]
+async fn nothing_is_left_out_between_two_pages() {
+    for era in ERAS {
+        let spec = spec("one", &server("one", era, &Stage::default())).0;
+        let fleet = Fleet::start(vec![spec.clone()], fleet::Options::default());
+        let front = Front::start(fleet, Options { page_entries: 3, ..Options::default() });
+        let client = at(&front, era, plain()).await;
+        soon("known", front.settled()).await;
+        let page = async |cursor: Value| {
+            let params = Some(Bytes::from(json!({ "cursor": cursor }).to_string()));
+            let page = client.raw(Method::ToolsList, params, CallOptions::default()).await?;
+            Ok::<Value, CallError>(serde_json::from_slice(&page).unwrap())
+        };
+        let hide = async |names: &[&str]| {
+            let mut rules = spec.rules.clone();
+            rules.tools.deny = names.iter().map(|name| Pattern::new(name)).collect();
+            front.fleet().reload(vec![Spec { rules, ..spec.clone() }]).await;
+        };
+        let first = client.raw(Method::ToolsList, None, CallOptions::default()).await.unwrap();
+        let first: Value = serde_json::from_slice(&first).unwrap();
+        assert_eq!(first["tools"][2]["name"], "one__length", "{era:?}");
+        let next = page(first["nextCursor"].clone()).await.unwrap();
+        assert_eq!(next["tools"][0]["name"], "one__fault", "{era:?}");
+        for gone in [&["length"][..], &["who", "length"]] {
+            hide(gone).await;
+            assert_eq!(
+                page(first["nextCursor"].clone()).await.unwrap()["tools"],
+                next["tools"],
+                "{era:?} {gone:?}"
+            );
+        }
+        hide(&["echo", "who", "length"]).await;
+        let Err(CallError::Fault(fault)) = page(first["nextCursor"].clone()).await else {
+            panic!("{era:?}: it went on somewhere");
+        };
+        assert!(fault.message.contains("start from the first page"), "{era:?} {}", fault.message);
+        front.end("done").await;
+    }
+}
+
 /// As many calls run at a time as a server is given, whoever makes them; one that waits for answers is one of them.
 #[tokio::test]
 async fn places_are_limited() {

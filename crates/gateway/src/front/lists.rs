@@ -7,8 +7,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_proto::jsonrpc::envelope::Params;
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::limits::fleet::CURSOR_ENTRIES;
 use cardan_proto::model::Cursor;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::catalog::Kind;
 use crate::merge::{Merged, Shown};
@@ -31,11 +33,9 @@ pub(super) fn page(
     let list = merged.list(kind);
     let from = match cursor(params)? {
         None => 0,
-        Some(Place { at, key }) => {
-            // Where it is now, if it still is; else where it was.
-            let now = list.iter().position(|shown| *shown.key == *key);
-            now.map_or(at, |now| now + 1).min(list.len())
-        }
+        Some(place) => place.among(list).ok_or_else(|| {
+            Fault::invalid_params("params.cursor: the list has changed since; start from the first page")
+        })?,
     };
     let rest = &list[from..];
     let mut bytes = 0;
@@ -59,29 +59,34 @@ pub(super) fn page(
         Kind::Skills => "skills",
     };
     let next = match rest[..count].last().filter(|_| count < rest.len()) {
-        Some(last) => {
-            format!(",\"nextCursor\":\"{}\"", Place { at: from + count, key: last.key.clone() }.text())
-        }
+        Some(_) => format!(",\"nextCursor\":\"{}\"", Place::behind(&list[..from + count]).text()),
         None => String::new(),
     };
     Ok(Bytes::from(format!("{{\"{member}\":[{entries}]{next}}}")))
 }
 
-/// Where a page begins: after this entry, which was the so manyth.
-struct Place {
-    at: usize,
-    key: Box<str>,
-}
+/// Where a page begins: behind the first of these entries that is still there. They stood in front of it, the nearest first.
+#[derive(Serialize, Deserialize)]
+struct Place(Vec<Box<str>>);
 
 impl Place {
+    /// Behind all of `before`.
+    fn behind(before: &[Shown]) -> Self {
+        Self(before.iter().rev().take(CURSOR_ENTRIES).map(|shown| shown.key.clone()).collect())
+    }
+
+    /// Where that is in a list that may have changed since; nothing: nobody knows, and a guess would leave something out.
+    fn among(&self, list: &[Shown]) -> Option<usize> {
+        let at = |key: &str| list.iter().position(|shown| *shown.key == *key);
+        self.0.iter().find_map(|key| at(key)).map(|at| at + 1)
+    }
+
     fn text(&self) -> String {
-        URL_SAFE_NO_PAD.encode(format!("{}.{}", self.at, self.key))
+        URL_SAFE_NO_PAD.encode(json!(self).to_string())
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
-        let (at, key) = text.split_once('.')?;
-        Some(Self { at: at.parse().ok()?, key: key.into() })
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
     }
 }
 
