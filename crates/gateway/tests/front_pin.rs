@@ -15,10 +15,11 @@ use cardan_gateway::front::{Front, Options};
 use cardan_gateway::pin::store::PinStore;
 use cardan_gateway::pin::{Mode, Pins};
 use cardan_proto::era::Era;
-use cardan_server::Server;
+use cardan_proto::session::event::Interest;
+use cardan_server::{Cx, Server, Stop, schemars, serde};
 use common::Scratch;
 use fronting::{at, spec};
-use relaying::{answering, revisions, text};
+use relaying::{answering, making, revisions, soon, text};
 use serde_json::json;
 
 const KEY: &str = "00ff";
@@ -99,6 +100,84 @@ async fn t25_a_changed_tool_is_held_back_until_it_is_approved() {
         assert_eq!(text(&client, "one__who", json!({})).await, "one");
         front.end("done").await;
     }
+}
+
+/// A legacy server whose tool is another for whoever has logged in: each session has one of its own.
+fn personal() -> Spec {
+    let (making, _) = making(|link| {
+        let server = Server::builder("one", "1")
+            .revisions(revisions(Era::Legacy))
+            .tool("who", "tells its name", async || "one")
+            .tool("login", "knows you", async |args: As, cx: Cx| {
+                cx.server().add_tool("who", &format!("tells {} its name", args.name), async || "one");
+                Ok::<_, Stop>("welcome")
+            })
+            .build();
+        async move { drop(server.serve(link).await) }
+    });
+    Spec { pinned: KEY.to_owned(), ..Spec::new("one", "stdio", "digest of one", making) }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(crate = "cardan_server::serde")]
+#[schemars(crate = "cardan_server::schemars")]
+struct As {
+    name: String,
+}
+
+/// T25: what has changed for one client alone waits to be approved, whatever others are told meanwhile; once it is, it can be
+/// called, and so can what the others have.
+#[tokio::test]
+async fn t25_what_has_changed_for_one_alone_can_be_approved() {
+    let world = World::new("pin-alone", Mode::Block);
+    let options = Options { pins: Some(Arc::clone(&world.pins)), ..Options::default() };
+    let front = Front::start(Fleet::start(vec![personal()], fleet::Options::default()), options);
+    let mut clients = Vec::new();
+    for name in ["ada", "bob", "eve"] {
+        clients.push(at(&front, Era::Legacy, answering(name)).await);
+    }
+    let [ada, bob, eve] = &clients[..] else { panic!("three") };
+    let all = ["one__who", "one__login"];
+    let follow = async || {
+        // As the gateway does, and until it finds nothing new.
+        while world.pins.refresh() {
+            front.repin();
+        }
+    };
+    for (client, name) in [(ada, "ada"), (bob, "bob")] {
+        assert_eq!(tools(client).await, all);
+        let mut listen = client.listen(Interest { tools: true, ..Interest::default() });
+        soon("ready", listen.ready()).await.unwrap();
+        assert_eq!(text(client, "one__login", json!({ "name": name })).await, "welcome");
+        soon("a change", listen.next()).await.unwrap();
+        assert_eq!(tools(client).await, ["one__login"], "{name}");
+        follow().await;
+    }
+    assert_eq!(tools(eve).await, all);
+    assert_eq!(world.told.lock().unwrap().len(), 1, "told once: {:?}", world.told);
+
+    // Both wait, and either is approved by itself.
+    let mut held = vec![(ada, "ada"), (bob, "bob")];
+    while let Some((client, name)) = held.pop() {
+        let mut pinned = world.store.load(KEY).unwrap().unwrap();
+        let known = &pinned.tools["who"];
+        let shown: Vec<_> = known.waiting().map(|form| known.approved.diff(form)[1].clone()).collect();
+        assert!(shown.contains(&format!("+ description: tells {name} its name")), "{shown:?}");
+        let form = known.waiting().find(|form| form.told["description"].as_str().unwrap().contains(name));
+        let digest = form.unwrap().short();
+        assert!(pinned.approve("who", &digest));
+        world.store.save(KEY, &pinned).unwrap();
+        follow().await;
+        assert_eq!(tools(client).await, all, "{name}");
+        for client in [client, eve] {
+            assert_eq!(text(client, "one__who", json!({})).await, "one", "{name}");
+        }
+        for (other, _) in &held {
+            assert_eq!(tools(other).await, ["one__login"], "{name}");
+        }
+    }
+    assert_eq!(world.store.load(KEY).unwrap().unwrap().tools["who"].waiting().count(), 0);
+    front.end("done").await;
 }
 
 /// T25: who tries a tool that is held back is written down, with the tool.

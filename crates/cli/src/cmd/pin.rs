@@ -96,13 +96,16 @@ fn list(which: &Which, config: &Config, store: &PinStore) -> Result<(), Failure>
     let mut rows = Vec::new();
     for (server, _, pinned) in kept(which, config, store)? {
         for (name, known) in pinned.tools.iter().filter(|(name, _)| which.has(name)) {
-            let state = match known.changed {
-                Some(_) => Line::of(Style::Warning, "changed"),
-                None => Line::of(Style::Good, "approved"),
+            let mut row = |style, state, digest: &str| {
+                let (server, name) = (Line::from(server.name.as_str()), Line::of(Style::Name, name));
+                rows.push([Line::of(style, state), server, name, Line::from(digest)]);
             };
-            let digest = known.changed.as_ref().map(Pin::short).unwrap_or_default();
-            let (server, name) = (Line::from(server.name.as_str()), Line::of(Style::Name, name));
-            rows.push([state, server, name, Line::from(digest.as_str())]);
+            if known.waiting().next().is_none() {
+                row(Style::Good, "approved", "");
+            }
+            for form in known.waiting() {
+                row(Style::Warning, "changed", &form.short());
+            }
         }
     }
     print(&table::lines(&rows, Fit { columns: Surface::stdout().columns(), spare: &[] }))
@@ -125,13 +128,12 @@ fn changes<'a>(which: &Which, config: &'a Config, store: &PinStore) -> Result<Ve
     let mut changes = Vec::new();
     for (server, _, pinned) in kept(which, config, store)? {
         for (tool, known) in pinned.tools.iter().filter(|(tool, _)| which.has(tool)) {
-            let Some(changed) = &known.changed else { continue };
-            changes.push(Change {
+            changes.extend(known.waiting().map(|form| Change {
                 server,
                 tool: tool.clone(),
-                digest: changed.short(),
-                lines: known.approved.diff(changed),
-            });
+                digest: form.short(),
+                lines: known.approved.diff(form),
+            }));
         }
     }
     Ok(changes)
@@ -161,15 +163,22 @@ fn print(lines: &[Line]) -> Result<(), Failure> {
 
 /// Approves what it shows, and nothing that has come since.
 async fn approve(args: &ApproveArgs, config: &Config, store: &PinStore) -> Result<(), Failure> {
-    let changes = changes(&args.which, config, store)?;
+    let mut changes = changes(&args.which, config, store)?;
+    // Of several forms of a tool that wait, the one that is meant; where it does not wait any more, those that do are shown.
+    let is_meant = |change: &Change<'_>| {
+        args.digest.as_ref().is_none_or(|digest| change.digest.eq_ignore_ascii_case(digest))
+    };
+    if changes.iter().any(is_meant) {
+        changes.retain(is_meant);
+    }
     if changes.is_empty() {
         output::tell("nothing has changed, so there is nothing to approve");
         return Ok(());
     }
     show(&changes)?;
     match &args.digest {
-        Some(digest) => {
-            if let Some(other) = changes.iter().find(|change| !change.digest.eq_ignore_ascii_case(digest)) {
+        Some(_) => {
+            if let Some(other) = changes.iter().find(|change| !is_meant(change)) {
                 return Err(another(other));
             }
         }

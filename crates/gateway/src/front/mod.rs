@@ -243,6 +243,11 @@ impl Front {
     pub fn repin(&self) {
         for front in self.fronts() {
             front.view();
+            // What one client alone is offered may be another though what all are offered is not.
+            for station in front.stations() {
+                station.own.repin();
+                station.tell();
+            }
         }
     }
 

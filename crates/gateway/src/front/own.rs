@@ -97,6 +97,11 @@ impl Own {
         inner.made = None;
     }
 
+    /// What is held back is looked at again.
+    pub(super) fn repin(&self) {
+        lock(&self.inner).made = None;
+    }
+
     /// The client's session with a server is over.
     pub(super) fn forget(&self, server: &str) {
         let mut inner = lock(&self.inner);

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use self::store::{PinStore, Pinned, Stamp};
+use self::store::{Hearer, PinStore, Pinned, Stamp};
 use self::tool::Pin;
 use crate::catalog::Catalog;
 use crate::fleet::lock;
@@ -42,6 +42,8 @@ struct Inner {
     mode: Mode,
     /// By name: those that are configured alike share a key, and each has a catalog of its own.
     servers: HashMap<Box<str>, Seen>,
+    /// By server: what was told already of tools that are others for one client alone.
+    told_alone: HashMap<Box<str>, BTreeSet<String>>,
 }
 
 impl Inner {
@@ -83,7 +85,7 @@ impl Held {
 impl Pins {
     /// Remembers in `store`, and tells by `tell`.
     pub fn new(store: PinStore, mode: Mode, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let inner = Mutex::new(Inner { mode, servers: HashMap::new() });
+        let inner = Mutex::new(Inner { mode, servers: HashMap::new(), told_alone: HashMap::new() });
         Self { store, tell: Box::new(tell), inner }
     }
 
@@ -93,6 +95,7 @@ impl Pins {
         if inner.mode != mode {
             inner.mode = mode;
             inner.servers.clear();
+            inner.told_alone.clear();
         }
     }
 
@@ -113,7 +116,7 @@ impl Pins {
         if let Some(seen) = inner.seen(server, key).filter(|seen| Arc::ptr_eq(&seen.of, catalog)) {
             return Arc::clone(&seen.judged);
         }
-        let (changed, lines) = self.compare(server, key, catalog);
+        let (changed, lines) = self.compare(server, key, catalog, Hearer::All);
         let judged = Arc::new(if inner.mode == Mode::Block { changed } else { Held::default() });
         let told = inner.seen(server, key).map(|seen| &seen.told);
         for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
@@ -132,29 +135,33 @@ impl Pins {
 
     /// The same for what one client alone is offered, which is nobody else's last word.
     pub(crate) fn look(&self, server: &str, key: &str, catalog: &Catalog) -> Arc<Held> {
-        let inner = lock(&self.inner);
-        match inner.mode {
-            Mode::Off => Arc::default(),
-            mode => {
-                let (changed, lines) = self.compare(server, key, catalog);
-                let told = inner.seen(server, key).map(|seen| &seen.told);
-                for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
-                    (self.tell)(line);
-                }
-                Arc::new(if mode == Mode::Block { changed } else { Held::default() })
-            }
+        let mut inner = lock(&self.inner);
+        let mode = inner.mode;
+        if mode == Mode::Off {
+            return Arc::default();
         }
+        let (changed, lines) = self.compare(server, key, catalog, Hearer::One);
+        let to_all = inner.seen(server, key).map(|seen| seen.told.clone()).unwrap_or_default();
+        let told = inner.told_alone.entry(server.into()).or_default();
+        for line in lines.iter().filter(|line| !told.contains(*line) && !to_all.contains(*line)) {
+            (self.tell)(line);
+        }
+        // A line more is trouble with the folder, which is told as often as it comes.
+        if lines.len() == changed.0.len() {
+            told.extend(lines);
+        }
+        Arc::new(if mode == Mode::Block { changed } else { Held::default() })
     }
 
     /// The tools that are not what they were, and what to tell of them. New ones are trusted and kept.
-    fn compare(&self, server: &str, key: &str, catalog: &Catalog) -> Compared {
-        let (mut pinned, mut compared) = match self.met(server, key, catalog) {
+    fn compare(&self, server: &str, key: &str, catalog: &Catalog, hearer: Hearer) -> Compared {
+        let (mut pinned, mut compared) = match self.met(server, key, catalog, hearer) {
             Ok((_, Kept::All, compared)) | Err(compared) => return compared,
             Ok((pinned, Kept::Some, compared)) => (pinned, compared),
         };
         // Until what is read now is written: another process may have been at it meanwhile.
         let saved = self.store.hold().and_then(|_hold| {
-            match self.met(server, key, catalog) {
+            match self.met(server, key, catalog, hearer) {
                 Ok((_, Kept::All, again)) | Err(again) => {
                     compared = again;
                     return Ok(());
@@ -170,7 +177,13 @@ impl Pins {
     }
 
     /// What is kept of a server once it has met these tools, whether all of that is kept already, and how they compare.
-    fn met(&self, server: &str, key: &str, catalog: &Catalog) -> Result<(Pinned, Kept, Compared), Compared> {
+    fn met(
+        &self,
+        server: &str,
+        key: &str,
+        catalog: &Catalog,
+        hearer: Hearer,
+    ) -> Result<(Pinned, Kept, Compared), Compared> {
         let mut lines = BTreeSet::new();
         let mut pinned = match self.store.load(key) {
             Ok(pinned) => pinned.unwrap_or_else(|| Pinned::new(server)),
@@ -190,7 +203,7 @@ impl Pins {
         let mut changed = BTreeSet::new();
         for entry in &catalog.tools.entries {
             let name = entry.key();
-            if pinned.meet(name, Pin::of(entry)) {
+            if pinned.meet(name, Pin::of(entry), hearer) {
                 continue;
             }
             changed.insert(name.into());

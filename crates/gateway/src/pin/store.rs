@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use cardan_config::tool::Folders;
-use cardan_proto::limits::fleet::{CATALOG_BYTES, PIN_HOLD_POLL, PIN_HOLD_TIME};
+use cardan_proto::limits::fleet::{CATALOG_BYTES, PIN_FORMS, PIN_HOLD_POLL, PIN_HOLD_TIME};
 use serde::{Deserialize, Serialize};
 
 use super::tool::Pin;
@@ -33,9 +33,41 @@ pub struct Pinned {
 pub struct Known {
     /// As it was approved, or first seen.
     pub approved: Pin,
-    /// As it was told last, where that is something else.
+    /// As it was told last to all, where that is something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Pin>,
+    /// As it was told to one client alone, the oldest first. What others are told decides nothing about it, so it waits until it is
+    /// approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alone: Vec<Pin>,
+    /// As it was approved for one alone: good beside the other, for anybody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also: Vec<Pin>,
+}
+
+/// Who is told of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearer {
+    /// Everybody.
+    All,
+    /// One client, in a session of its own.
+    One,
+}
+
+impl Known {
+    fn new(approved: Pin) -> Self {
+        Self { approved, changed: None, alone: Vec::new(), also: Vec::new() }
+    }
+
+    /// What waits to be approved.
+    pub fn waiting(&self) -> impl Iterator<Item = &Pin> {
+        self.changed.iter().chain(&self.alone)
+    }
+
+    /// Was it approved so?
+    fn approves(&self, now: &Pin) -> bool {
+        self.approved.is(now) || self.also.iter().any(|form| form.is(now))
+    }
 }
 
 impl Pinned {
@@ -46,28 +78,45 @@ impl Pinned {
     }
 
     /// A tool is told as `now`. Is it as it was approved? One that is new is.
-    pub fn meet(&mut self, tool: &str, now: Pin) -> bool {
+    pub fn meet(&mut self, tool: &str, now: Pin, hearer: Hearer) -> bool {
         let Some(known) = self.tools.get_mut(tool) else {
-            self.tools.insert(tool.to_owned(), Known { approved: now, changed: None });
+            self.tools.insert(tool.to_owned(), Known::new(now));
             return true;
         };
-        let same = known.approved.is(&now);
-        known.changed = (!same).then_some(now);
-        same
+        let approved = known.approves(&now);
+        match hearer {
+            Hearer::All => {
+                known.alone.retain(|form| !form.is(&now));
+                known.changed = (!approved).then_some(now);
+            }
+            Hearer::One if approved || known.waiting().any(|form| form.is(&now)) => {}
+            Hearer::One => push(&mut known.alone, now),
+        }
+        approved
     }
 
     /// Approves a tool as it was shown, by its short digest. False: it is something else by now, or as it was.
     #[must_use]
     pub fn approve(&mut self, tool: &str, shown: &str) -> bool {
         let Some(known) = self.tools.get_mut(tool) else { return false };
-        match known.changed.take_if(|now| now.short() == shown) {
-            Some(now) => {
-                known.approved = now;
-                true
-            }
-            None => false,
+        if let Some(now) = known.changed.take_if(|now| now.short() == shown) {
+            known.also.retain(|form| !form.is(&now));
+            known.approved = now;
+            return true;
         }
+        let Some(at) = known.alone.iter().position(|form| form.short() == shown) else { return false };
+        let form = known.alone.remove(at);
+        push(&mut known.also, form);
+        true
     }
+}
+
+/// Adds a form to those that there are; the oldest makes room.
+fn push(forms: &mut Vec<Pin>, form: Pin) {
+    if forms.len() == PIN_FORMS {
+        forms.remove(0);
+    }
+    forms.push(form);
 }
 
 /// What tells that a file was written.
@@ -217,14 +266,40 @@ mod tests {
     #[test]
     fn t25_nothing_is_approved_that_was_not_shown() {
         let mut pinned = Pinned::new("one");
-        assert!(pinned.meet("a", pin("adds")));
-        assert!(!pinned.meet("a", pin("adds more")));
+        assert!(pinned.meet("a", pin("adds"), Hearer::All));
+        assert!(!pinned.meet("a", pin("adds more"), Hearer::All));
         let shown = pin("adds more").short();
-        assert!(!pinned.meet("a", pin("reads ~/.ssh")));
+        assert!(!pinned.meet("a", pin("reads ~/.ssh"), Hearer::All));
         assert!(!pinned.approve("a", &shown) && !pinned.approve("b", &shown));
         assert_eq!(pinned.tools["a"].changed, Some(pin("reads ~/.ssh")));
         assert!(pinned.approve("a", &pin("reads ~/.ssh").short()));
         assert!(!pinned.approve("a", &pin("reads ~/.ssh").short()), "it is as it was approved");
+    }
+
+    /// T25: what one client alone is told waits whatever all others are told, and is good beside it once it is approved.
+    #[test]
+    fn t25_what_one_is_told_waits_for_its_own_approval() {
+        let mut pinned = Pinned::new("one");
+        assert!(pinned.meet("a", pin("adds"), Hearer::All));
+        for _ in 0..2 {
+            assert!(!pinned.meet("a", pin("adds for ada"), Hearer::One));
+            assert!(!pinned.meet("a", pin("adds for bob"), Hearer::One));
+            assert!(pinned.meet("a", pin("adds"), Hearer::All) && pinned.meet("a", pin("adds"), Hearer::One));
+        }
+        let waiting: Vec<_> = pinned.tools["a"].waiting().cloned().collect();
+        assert_eq!(waiting, [pin("adds for ada"), pin("adds for bob")]);
+        assert!(pinned.approve("a", &pin("adds for ada").short()));
+        assert!(
+            pinned.meet("a", pin("adds for ada"), Hearer::One) && pinned.meet("a", pin("adds"), Hearer::All)
+        );
+        assert!(!pinned.meet("a", pin("adds for bob"), Hearer::One));
+        // When all are told the same, there is one that waits.
+        assert!(!pinned.meet("a", pin("adds for bob"), Hearer::All));
+        assert_eq!(pinned.tools["a"].waiting().count(), 1);
+        for number in 0..2 * PIN_FORMS {
+            assert!(!pinned.meet("a", pin(&number.to_string()), Hearer::One));
+        }
+        assert_eq!(pinned.tools["a"].alone.len(), PIN_FORMS);
     }
 
     /// T25: what was approved where caches are stays approved when caches are cleared.
@@ -234,7 +309,7 @@ mod tests {
         let _ = fs::remove_dir_all(&place);
         let (cache, config) = (place.join("cache"), place.join("config"));
         let mut pinned = Pinned::new("one");
-        pinned.meet("a", pin("adds"));
+        pinned.meet("a", pin("adds"), Hearer::All);
         PinStore::new(&cache).save("ab", &pinned).unwrap();
         let store = PinStore::new(&config).moved_from(&cache);
         assert_eq!(store.load("cd").unwrap(), None);
