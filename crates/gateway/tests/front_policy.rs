@@ -15,13 +15,13 @@ use cardan_config::File;
 use cardan_gateway::audit::Audit;
 use cardan_gateway::configured::rule_set;
 use cardan_gateway::fleet::{self, Fleet, Spec};
-use cardan_gateway::front::{Front, Options};
+use cardan_gateway::front::{Front, Options, Refused};
 use cardan_gateway::policy::Policy;
 use cardan_gateway::relay::Isolation;
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{CallOptions, Change, Interest};
+use cardan_proto::session::event::{CallOptions, Change, Interest, Vetting};
 use cardan_runtime::service::Host as _;
 use common::Scratch;
 use fronting::behalf::{is_followed, on_behalf, policy};
@@ -282,6 +282,59 @@ async fn calls_are_written_down_without_what_was_said() {
             "resources/read two two://t/{key} done",
             "resources/read two two://a refused",
             "resources/read null null refused",
+        ];
+        assert_eq!(lines, wanted, "{era:?}");
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+/// T15: whoever may see nothing of a kind is told that there is no such method, and what was tried is written down and counted.
+#[tokio::test]
+async fn t15_what_is_tried_of_a_kind_that_is_hidden_whole_is_written_down() {
+    let scratch = Scratch::new("audit-whole");
+    let file = scratch.path().join("audit.jsonl");
+    for era in ERAS {
+        let audit = Arc::new(Audit::file(&file, |line| panic!("{line}")).unwrap());
+        let front = two_with(Options { audit: Some(Arc::clone(&audit)), ..Options::default() });
+        front.settled().await;
+        front.protect(policy(
+            "[policy.bob]\ntools = { allow = [] }\nprompts = { allow = [] }\nresources = { allow = [] }\n",
+        ));
+        let bob = on_behalf(&front, "bob", era).await;
+        for (method, params) in [
+            (Method::ToolsCall, json!({ "name": "one__who" })),
+            (Method::ToolsCall, json!({ "name": "a-canary" })),
+            (Method::PromptsGet, json!({ "name": "two__greet" })),
+            (Method::ResourcesRead, json!({ "uri": "one://a" })),
+            (Method::ResourcesRead, json!({ "uri": "one://t/a-canary" })),
+            (Method::ToolsList, json!({})),
+        ] {
+            let options = CallOptions { vetting: Vetting::Unvetted, ..CallOptions::default() };
+            let called = bob.raw(method.clone(), Some(Bytes::from(params.to_string())), options);
+            let fault = refused(called.await);
+            let absent = Fault::method_not_found(method.name());
+            assert_eq!((fault.code, fault.message), (absent.code, absent.message), "{era:?} {method}");
+        }
+        let counted: Vec<_> = Refused::ALL.into_iter().zip(front.refused()).collect();
+        assert!(counted.contains(&(Refused::Policy, 4)), "{era:?} {counted:?}");
+        assert!(counted.contains(&(Refused::Unknown, 1)), "{era:?} {counted:?}");
+        front.end("done").await;
+        audit.close();
+        let written = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<_> = written
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .map(|line| {
+                format!("{} {} {} {}", line["principal"], line["server"], line["name"], line["outcome"])
+            })
+            .map(|line| line.replace('"', ""))
+            .collect();
+        let wanted = [
+            "bob one who refused",
+            "bob null null refused",
+            "bob two greet refused",
+            "bob one one://a refused",
+            "bob one one://t/{key} refused",
         ];
         assert_eq!(lines, wanted, "{era:?}");
         std::fs::remove_file(&file).unwrap();

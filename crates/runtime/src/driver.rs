@@ -390,9 +390,12 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.link.settled(revision);
                 self.observe(&event);
             }
-            Event::State(_) | Event::Logged { .. } | Event::Pushes(_) | Event::Doubted | Event::Found(_) => {
-                self.observe(&event)
-            }
+            Event::State(_)
+            | Event::Untold(_)
+            | Event::Logged { .. }
+            | Event::Pushes(_)
+            | Event::Doubted
+            | Event::Found(_) => self.observe(&event),
         }
     }
 

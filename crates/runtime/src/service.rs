@@ -47,7 +47,7 @@ pub trait Service: Send + Sync + 'static {
         drop(note);
     }
 
-    /// Everything else that happens: states, findings, logs, progress, changes. Called in order, must not block.
+    /// Everything else that happens: states, findings, logs, progress, changes, calls of what was not told of. Called in order, must not block.
     fn event(&self, event: &Event) {
         let _ = event;
     }

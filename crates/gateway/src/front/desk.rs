@@ -11,7 +11,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, splice};
 use cardan_proto::limits::fleet::ANSWER;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Called, Change, LogLevel, Updated};
+use cardan_proto::session::event::{Answer, Called, Change, Event, LogLevel, Updated};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Host as _, Service};
@@ -45,7 +45,7 @@ pub(super) struct Station {
     seats: Mutex<HashMap<Box<str>, Arc<Seat>>>,
     /// The log level that it asked for, for servers that it calls later.
     level: Mutex<Option<LogLevel>>,
-    own: Own,
+    pub(super) own: Own,
     /// What the policy leaves of that.
     gated: Gated,
     /// What it was told of last, if only by the notes that followed.
@@ -110,12 +110,18 @@ impl Service for Desk {
             seat.side.note(note.clone());
         }
     }
+
+    fn event(&self, event: &Event) {
+        if let Event::Untold(call) = event {
+            self.0.untold(call);
+        }
+    }
 }
 
 /// Answers a call, and writes it down.
 pub(super) fn answer(station: Arc<Station>, cx: CallCx, called: Called) -> Handler<Answer> {
     Box::pin(async move {
-        let trail = Trail::begin(&station, &called);
+        let trail = Trail::begin(&station, &called.call);
         let answer = station.measured(cx, called, trail.as_ref()).await.unwrap_or_else(Answer::Fault);
         if let Some(trail) = trail {
             trail.end(&answer);

@@ -67,14 +67,13 @@ pub(super) async fn read(
         }
         waited = Waited::Yes;
     }
-    if let Some(trail) = trail.filter(|_| tried.is_empty()) {
-        let all = station.front.view();
-        if let Some((upstream, Likely::Said)) = all.having(&uri, Purpose::Read).first() {
-            trail.barred(upstream.name(), all.written(upstream, &uri).as_deref());
-        }
+    let hidden = if tried.is_empty() { station.offered(Kind::Resources, &uri) } else { None };
+    if let (Some(trail), Some((server, own))) = (trail, &hidden) {
+        trail.barred(server, own.as_deref());
     }
     Err(missing.0.unwrap_or_else(|| {
-        station.front.house.refusals.count(Refused::Unknown);
+        let why = if hidden.is_some() { Refused::Policy } else { Refused::Unknown };
+        station.front.house.refusals.count(why);
         Fault::resource_not_found(&uri)
     }))
 }

@@ -1,6 +1,15 @@
 //! Calls that no server was asked for, by reason.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cardan_proto::jsonrpc::envelope::{Call, Param};
+use cardan_proto::method::Method;
+
+use super::desk::Station;
+use super::trail::{Target, Trail};
+use super::view::{Likely, Purpose};
+use crate::catalog::Kind;
 
 /// Why no server was asked for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,5 +54,38 @@ impl Refusals {
 
     pub(super) fn counts(&self) -> [u64; Refused::ALL.len()] {
         self.0.each_ref().map(|count| count.load(Relaxed))
+    }
+}
+
+impl Station {
+    /// What others are offered under a name or at an address, whoever asks for it.
+    pub(super) fn offered(&self, kind: Kind, key: &str) -> Option<Target> {
+        let all = self.front.view();
+        match kind {
+            Kind::Resources => match all.having(key, Purpose::Read).first() {
+                Some((upstream, Likely::Said)) => Some((upstream.name().into(), all.written(upstream, key))),
+                _ => None,
+            },
+            _ => all.find(kind, key).map(|(upstream, own)| (upstream.name().into(), Some(own))),
+        }
+    }
+
+    /// The client tried something of which it was told that there is none of its kind, and has its answer already.
+    pub(super) fn untold(self: &Arc<Self>, call: &Call) {
+        let (kind, param) = match call.method {
+            Method::ToolsCall => (Kind::Tools, Param::Name),
+            Method::PromptsGet => (Kind::Prompts, Param::Name),
+            Method::ResourcesRead => (Kind::Resources, Param::Uri),
+            _ => return,
+        };
+        let hidden = call.params.text(param).and_then(|key| self.offered(kind, &key));
+        let why = if hidden.is_some() { Refused::Policy } else { Refused::Unknown };
+        self.front.house.refusals.count(why);
+        if let Some(trail) = Trail::begin(self, call) {
+            if let Some((server, own)) = &hidden {
+                trail.barred(server, own.as_deref());
+            }
+            trail.refuse();
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use cardan_proto::jsonrpc::envelope::Param;
+use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answer, Called};
+use cardan_proto::session::event::Answer;
 use tokio::time::Instant;
 
 use super::desk::Station;
@@ -15,7 +15,7 @@ use crate::catalog::Kind;
 use crate::fleet::{Upstream, lock};
 
 /// A server, and what it calls what a call is about; nothing: that is on no list.
-type Target = (Box<str>, Option<Box<str>>);
+pub(super) type Target = (Box<str>, Option<Box<str>>);
 
 /// Where a call goes.
 #[derive(Default)]
@@ -40,9 +40,9 @@ pub(super) struct Trail {
 
 impl Trail {
     /// Begins to follow a call, where calls are written down and this is of a kind that is.
-    pub(super) fn begin(station: &Arc<Station>, called: &Called) -> Option<Self> {
+    pub(super) fn begin(station: &Arc<Station>, call: &Call) -> Option<Self> {
         let audit = Arc::clone(station.front.house.options.audit.as_ref()?);
-        let (kind, param) = match called.call.method {
+        let (kind, param) = match call.method {
             Method::ToolsCall => (Kind::Tools, Param::Name),
             Method::PromptsGet => (Kind::Prompts, Param::Name),
             Method::ResourcesRead => (Kind::Resources, Param::Uri),
@@ -50,14 +50,14 @@ impl Trail {
         };
         let record = Record {
             principal: station.principal().cloned(),
-            method: called.call.method.name().into(),
+            method: call.method.name().into(),
             target: None,
             outcome: Outcome::Cancelled,
             took: std::time::Duration::ZERO,
-            sent: called.call.params.raw().map_or(0, |raw| raw.len()),
+            sent: call.params.raw().map_or(0, |raw| raw.len()),
             received: 0,
         };
-        let found = called.call.params.text(param).and_then(|key| station.view().find(kind, &key));
+        let found = call.params.text(param).and_then(|key| station.view().find(kind, &key));
         let course =
             found.map_or(Course::Nowhere, |(upstream, own)| Course::To((upstream.name().into(), Some(own))));
         Some(Self { audit, kind, course: Mutex::new(course), record, begun: Instant::now() })
@@ -71,6 +71,11 @@ impl Trail {
     /// It is about something that is hidden or held back. The client is not told, but whoever reads what is written here is.
     pub(super) fn barred(&self, server: &str, own: Option<&str>) {
         *lock(&self.course) = Course::Barred((server.into(), own.map(Into::into)));
+    }
+
+    /// It was refused before anybody looked at it.
+    pub(super) fn refuse(mut self) {
+        self.record.outcome = Outcome::Refused;
     }
 
     /// It has ended.

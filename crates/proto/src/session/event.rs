@@ -445,6 +445,8 @@ pub enum Event {
     },
     /// The peer calls, or goes on with a call whose asks were answered.
     Called(Called),
+    /// Server: the peer called what the capabilities do not tell of. It has its answer: there is no such method.
+    Untold(Call),
     /// A call of the peer is no more: stop work, answer nothing.
     Withdrawn {
         /// Which.

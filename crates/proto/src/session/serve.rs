@@ -121,9 +121,14 @@ impl Session {
         // Calls that flow the other way, and notes with an id, are no methods of a server.
         let foreign = call.method.sender() == Some(Sender::Server) || call.method.kind() == Some(Kind::Note);
         let known = !foreign && revision.has(&call.method) && self.config.dialect.speaks(&call.method);
-        if !known || self.server.lacks(&call.method).is_some() {
+        let untold = known && self.server.lacks(&call.method).is_some();
+        if !known || untold {
             let fault = Fault::method_not_found(call.method.name());
-            return self.reply(lane, batch, Some(call.id), revision, Err(fault));
+            self.reply(lane, batch, Some(call.id.clone()), revision, Err(fault));
+            if untold {
+                self.event(Event::Untold(call));
+            }
+            return;
         }
         let room = self.inbound.len() < self.config.limits.calls_inbound;
         // Who was asked before the end began may still answer.
