@@ -35,6 +35,20 @@ fn a_gateway_that_runs_is_asked() {
     assert_eq!((&said["status"], &said["servers"][0]["tools"]), (&"degraded".into(), &18.into()), "{said}");
 }
 
+/// A bridge stands before one server, and asks for no key where it has none.
+#[test]
+fn a_bridge_that_runs_is_asked() {
+    let world = World::new("at-bridge", "");
+    let bridge = world.command(&["bridge", "--listen", "127.0.0.1:0", "--", CARDAN, "demo"]);
+    let bridge = Running::of(bridge);
+    let at = format!("http://{}", bridge.address);
+    let ran = servers(&world, &["--at", &at], None).exits(0);
+    let lines: Vec<_> = ran.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!((lines.len(), lines[0][0], lines[1][3]), (2, "SERVER", "ready"), "{ran:?}");
+    let said = servers(&world, &["--json", "--at", &at], None).exits(0).json();
+    assert_eq!(said["server"]["up"], true, "{said}");
+}
+
 /// What is wrong is told, with what to do.
 #[test]
 fn whoever_is_not_there_is_told() {

@@ -75,9 +75,10 @@ impl Gateway {
             ))
         };
         match (status.as_u16(), serde_json::from_slice::<Value>(&body)) {
-            (200 | 503, Ok(said)) if said["servers"].is_array() => Ok(said),
+            // A bridge has one server.
+            (200 | 503, Ok(said)) if said["servers"].is_array() || said["server"].is_object() => Ok(said),
             (401, _) => Err(keyless()),
-            (200 | 503, Ok(said)) if said["status"].is_string() => Err(keyless()),
+            (200 | 503, Ok(said)) if is_for_strangers(&said) => Err(keyless()),
             _ => {
                 Err(unreachable(format!("what answers at {origin} is no gateway of ours: it says {status}"))
                     .next("name the address of a gateway, as `cardan serve --config FILE` tells it"))
@@ -86,8 +87,18 @@ impl Gateway {
     }
 }
 
+/// Whether calls may come, and nothing else.
+fn is_for_strangers(said: &Value) -> bool {
+    said["status"].is_string() && said.as_object().is_some_and(|said| said.len() == 1)
+}
+
+/// Those of a gateway, or the one of a bridge.
 fn servers(said: &Value) -> &[Value] {
-    said["servers"].as_array().map_or(&[], Vec::as_slice)
+    match (&said["servers"], &said["server"]) {
+        (Value::Array(servers), _) => servers,
+        (_, server @ Value::Object(_)) => std::slice::from_ref(server),
+        _ => &[],
+    }
 }
 
 fn name(server: &Value) -> String {
