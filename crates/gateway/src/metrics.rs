@@ -132,7 +132,11 @@ fn calls(upstreams: &[std::sync::Arc<Upstream>], out: &mut Exposition) {
         }
     }
     let name = "cardan_upstream_calls_in_flight";
-    out.family(name, Kind::Gauge, "Calls to the server that run, or wait for a place.");
+    out.family(
+        name,
+        Kind::Gauge,
+        "Calls to the server that run, or wait for a place or for their client's answers.",
+    );
     for (server, counts) in &all {
         out.sample(name, &[("server", server)], counts.running);
     }

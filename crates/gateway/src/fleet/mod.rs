@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 pub use spec::{Credentials, Making, Spec};
 pub use status::{Health, Known, Standing, Status};
+pub(crate) use tally::Waiting;
 pub use tally::{BUCKETS, Counts, Ending};
 pub use unavailable::Unavailable;
 pub(crate) use upstream::Visit;

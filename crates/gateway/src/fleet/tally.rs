@@ -1,11 +1,14 @@
 //! What became of the calls to one upstream, in numbers. Counting takes no lock and allocates nothing.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::event::Answer;
 use tokio::time::Instant;
+
+use super::upstream::Upstream;
 
 /// How a call to an upstream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +112,7 @@ pub struct Counts {
     pub took: [u64; BUCKETS.len() + 1],
     /// How long all of them took together.
     pub total: Duration,
-    /// Calls that run.
+    /// Calls that run, those included that wait for their client's answers meanwhile.
     pub running: u64,
     /// Bytes of params.
     pub sent: u64,
@@ -121,6 +124,7 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     begun: AtomicU64,
+    waiting: AtomicU64,
     ended: [AtomicU64; Ending::ALL.len()],
     took: [AtomicU64; BUCKETS.len() + 1],
     total_us: AtomicU64,
@@ -141,7 +145,7 @@ impl Tally {
         let ended = self.ended.each_ref().map(each);
         Counts {
             // What ends meanwhile is counted as ended, or as running, never as less than nothing.
-            running: self.begun.load(Relaxed).saturating_sub(ended.iter().sum()),
+            running: self.begun.load(Relaxed).saturating_sub(ended.iter().sum()) + self.waiting.load(Relaxed),
             ended,
             took: self.took.each_ref().map(each),
             total: Duration::from_micros(self.total_us.load(Relaxed)),
@@ -175,6 +179,23 @@ impl Drop for Counted<'_> {
         tally.took[bucket].fetch_add(1, Relaxed);
         tally.total_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
         tally.ended[self.ending as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// A call that runs on while its client answers what it was asked: it has been counted as ended, and is not. Until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting(Arc<Upstream>);
+
+impl Waiting {
+    pub(super) fn at(upstream: Arc<Upstream>) -> Self {
+        upstream.tally().waiting.fetch_add(1, Relaxed);
+        Self(upstream)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.tally().waiting.fetch_sub(1, Relaxed);
     }
 }
 

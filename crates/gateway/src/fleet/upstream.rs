@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::places::Places;
 use super::spec::{Making, Spec};
 use super::status::{Health, Known, Status};
-use super::tally::{Counts, Tally};
+use super::tally::{Counts, Tally, Waiting};
 use super::tender::Tender;
 use super::unavailable::Unavailable;
 use super::{Common, lock};
@@ -242,7 +242,7 @@ impl Upstream {
                 }
                 // Someone uses it, so the connection is the one that was begun last.
                 let number = self.lock().begun;
-                return Ok(Visit { managed, number, _using: using });
+                return Ok(Visit { managed, number, using });
             }
             tokio::select! {
                 _ = managed.changed() => {}
@@ -535,7 +535,14 @@ pub(crate) struct Visit {
     pub(crate) managed: Managed,
     /// Which of its connections it is.
     pub(crate) number: u64,
-    _using: Using,
+    using: Using,
+}
+
+impl Visit {
+    /// A call there waits for its client's answers.
+    pub(crate) fn wait(&self) -> Waiting {
+        Waiting::at(Arc::clone(&self.using.0))
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ use super::gated::Gated;
 use super::own::{Own, Turn};
 use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
-use super::several::Patience;
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, completion, listen, lists, read, skills, tasks, traced};
@@ -29,7 +28,7 @@ use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::merge::Shown;
 use crate::meter::Span;
-use crate::relay::{Held, Side};
+use crate::relay::Side;
 use crate::trace::SessionName;
 
 /// All servers, at one link and for one principal.
@@ -443,65 +442,8 @@ impl Station {
         }
     }
 
-    /// Passes a call on to a server, and counts it.
-    pub(super) async fn forward(
-        self: &Arc<Self>,
-        upstream: &Arc<Upstream>,
-        cx: CallCx,
-        called: Called,
-    ) -> Result<Answer, Fault> {
-        self.forward_within(upstream, cx, called, Patience::Clients).await
-    }
-
-    /// The same, for as long as the server may be silent.
-    pub(super) async fn forward_within(
-        self: &Arc<Self>,
-        upstream: &Arc<Upstream>,
-        cx: CallCx,
-        called: Called,
-        patience: Patience,
-    ) -> Result<Answer, Fault> {
-        let counted = upstream.tally().begin(called.call.params.raw().map_or(0, Bytes::len));
-        let (called, recording) = match &self.front.house.options.trace {
-            None => (called, None),
-            Some(tracer) => traced::forward(tracer, self, upstream, called),
-        };
-        let passed = self.pass(upstream, cx, called);
-        let answered = match patience {
-            Patience::Clients => passed.await,
-            Patience::Brief => match tokio::time::timeout(ANSWER, Box::pin(passed)).await {
-                Ok(answered) => answered,
-                Err(_) => Err(relays::silent(upstream)),
-            },
-        };
-        if let Some(recording) = recording {
-            recording.end_at(&answered);
-        }
-        counted.end(&answered);
-        answered
-    }
-
-    async fn pass(
-        self: &Arc<Self>,
-        upstream: &Arc<Upstream>,
-        cx: CallCx,
-        called: Called,
-    ) -> Result<Answer, Fault> {
-        let reached = self.front.house.relays.reach(upstream).await?;
-        // A call that was parked has its place still: its retry needs none. Nor does one about a task: it may wait for
-        // the task, and what ends the task must not wait behind it.
-        let placed = reached.relay.is_going_on(&called) || called.call.method.is_about_task();
-        let place = match placed {
-            true => None,
-            false => upstream.place().await.map_err(|why| relays::unavailable(upstream, &why))?,
-        };
-        let side = self.side(upstream, &reached, called.revision.era());
-        let held: Held = Some(Box::new((reached.visit, place)));
-        Ok(side.call_holding(cx, called, held).await)
-    }
-
     /// Our side towards a server: a legacy client has one of its own, modern calls stand alone.
-    fn side(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached, era: Era) -> Arc<Side> {
+    pub(super) fn side(self: &Arc<Self>, upstream: &Arc<Upstream>, reached: &Reached, era: Era) -> Arc<Side> {
         match era {
             Era::Modern => reached.relay.service(self.principal.as_ref()),
             Era::Legacy => Arc::clone(&self.seat(upstream, reached).side),

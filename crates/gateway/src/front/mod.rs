@@ -14,6 +14,7 @@
 
 mod completion;
 mod desk;
+mod forward;
 mod gated;
 mod greeting;
 mod listen;
@@ -22,6 +23,7 @@ mod own;
 mod read;
 mod refused;
 pub(crate) mod relays;
+mod replaced;
 mod several;
 mod skills;
 mod tasks;

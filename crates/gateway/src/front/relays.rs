@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::replaced::Replaced;
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
 use crate::relay::{Ledger, Lend, Options, Relay};
 
@@ -27,6 +28,7 @@ pub(crate) struct Relays {
     slots: Mutex<HashMap<Box<str>, Slot>>,
     /// By server: who made which task there, whatever becomes of its connection.
     ledgers: Mutex<HashMap<Box<str>, Arc<Ledger>>>,
+    replaced: Arc<Replaced>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
 }
@@ -66,6 +68,7 @@ impl Relays {
             called,
             slots: Mutex::default(),
             ledgers: Mutex::default(),
+            replaced: Arc::default(),
             ending: Mutex::default(),
         }
     }
@@ -137,7 +140,8 @@ impl Relays {
 
     /// Calls that wait for their client's answers.
     pub(super) fn parked(&self) -> usize {
-        lock(&self.slots).values().map(|slot| slot.relay.census().1).sum()
+        let now: usize = lock(&self.slots).values().map(|slot| slot.relay.census().1).sum();
+        now + self.replaced.parked()
     }
 
     /// Counts those, and the lines that are kept for retries.
@@ -162,9 +166,33 @@ impl Relays {
 
     fn end(&self, slot: Option<Slot>, reason: &'static str) {
         let Some(slot) = slot else { return };
+        let kept = self.successor(&slot).map(|next| self.replaced.keep(next.name(), &slot.relay));
         let mut ending = lock(&self.ending);
         while ending.try_join_next().is_some() {}
-        ending.spawn(async move { slot.relay.end(reason).await });
+        ending.spawn(async move {
+            if let Some(kept) = kept {
+                kept.await;
+            }
+            slot.relay.end(reason).await;
+        });
+    }
+
+    /// Who came in place of a server. Where that is nobody who can be called, no retry comes either.
+    fn successor(&self, slot: &Slot) -> Option<Arc<Upstream>> {
+        let next = self.fleet.upstream(slot.upstream.name())?;
+        (!Arc::ptr_eq(&next, &slot.upstream) && next.making().is_ok()).then_some(next)
+    }
+
+    /// Relays of servers that were started again: that of this one, too, if it was just now.
+    pub(super) fn replaced(&self, server: &str) -> &Replaced {
+        let mut slots = lock(&self.slots);
+        let old = match slots.get(server) {
+            Some(slot) if self.successor(slot).is_some() => slots.remove(server),
+            _ => None,
+        };
+        drop(slots);
+        self.end(old, "it was connected anew");
+        &self.replaced
     }
 
     /// Takes no new calls: who is served may finish what runs.
@@ -176,6 +204,7 @@ impl Relays {
 
     /// Ends all, and waits for it.
     pub(crate) async fn close(&self, reason: &'static str) {
+        self.replaced.close();
         let all = std::mem::take(&mut *lock(&self.slots));
         for slot in all.into_values() {
             self.end(Some(slot), reason);

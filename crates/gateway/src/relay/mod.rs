@@ -20,6 +20,7 @@ mod askable;
 mod explain;
 mod greeting;
 mod guest;
+mod held;
 mod line;
 mod loan;
 mod mirrored;
@@ -27,6 +28,7 @@ mod modern;
 mod names;
 mod park;
 mod pool;
+mod replaced;
 mod reserve;
 mod running;
 mod side;
@@ -65,6 +67,7 @@ use tokio::task::{AbortHandle, JoinSet};
 pub use self::explain::Explain;
 use self::explain::LastFound;
 pub(crate) use self::greeting::config;
+pub(crate) use self::held::Held;
 pub use self::loan::Loan;
 use self::mirrored::Mirrored;
 pub(crate) use self::modern::Ear;
@@ -72,7 +75,6 @@ pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
 use self::reserve::Reserve;
-pub(crate) use self::running::Held;
 pub use self::side::Side;
 pub(crate) use self::tasks::Ledger;
 use self::tasks::Tasks;
@@ -200,6 +202,8 @@ pub(crate) struct Core {
     park: Arc<Park>,
     tasks: Arc<Tasks>,
     reserve: Arc<Reserve>,
+    /// Counts the calls that wait for a retry, or have come back by one and run.
+    pending: Unfinished,
     mirrored: Mirrored,
     seats: Arc<Semaphore>,
     links: Links,
@@ -326,6 +330,7 @@ impl Relay {
         let first = met.unwrap_or_else(|| pool.first());
         let who = Who::server(options.name.as_deref(), options.secrets.clone());
         let names = Names::of(options.name.as_deref());
+        let pending = Unfinished::default();
         let core = Arc::new(Core {
             making,
             first: first.clone(),
@@ -341,8 +346,9 @@ impl Relay {
             reserve: Reserve::new(
                 options.parked.min(options.lines / 2).max(1),
                 options.limits.request_state_ttl,
-                options.unfinished.clone(),
+                (options.unfinished.clone(), pending.clone()),
             ),
+            pending,
             mirrored: Mirrored::new(options.limits.tools_remembered),
             seats: Arc::new(Semaphore::new(options.guests)),
             pool,

@@ -15,10 +15,11 @@ use cardan_runtime::cx::CallCx;
 use tokio::task::JoinSet;
 
 use super::askable::Askable;
+use super::held::Held;
 use super::names::Names;
 use super::park::Bound;
 use super::pool::{HEARING, Need};
-use super::running::{Held, Plan, Running, Words};
+use super::running::{Plan, Running, Words};
 use super::tasks::{self, Owner};
 use super::{Behind, Core};
 

@@ -104,11 +104,20 @@ impl Park {
         claimed.await.map_err(|_| refused(SPENT))
     }
 
-    fn claim(&self, state: &str, bound: &Bound) -> Result<oneshot::Receiver<Running>, Fault> {
+    /// Does a call wait here that this names?
+    pub(super) fn has(&self, state: &str) -> bool {
+        self.open(state).is_ok_and(|name| lock(&self.inner).parked.contains_key(&name))
+    }
+
+    /// The name of a call, from what its client holds.
+    fn open(&self, state: &str) -> Result<u64, Fault> {
         let sealed = URL_SAFE_NO_PAD.decode(state).map_err(|_| refused("it is not ours"))?;
         let name = aead::open(&self.key, &sealed).ok().and_then(|name| name.try_into().ok());
-        let name =
-            u64::from_be_bytes(name.ok_or_else(|| refused("it was changed, or sealed by someone else"))?);
+        name.map(u64::from_be_bytes).ok_or_else(|| refused("it was changed, or sealed by someone else"))
+    }
+
+    fn claim(&self, state: &str, bound: &Bound) -> Result<oneshot::Receiver<Running>, Fault> {
+        let name = self.open(state)?;
         let mut inner = lock(&self.inner);
         match inner.parked.get(&name) {
             None => return Err(refused(SPENT)),

@@ -369,6 +369,16 @@ impl Pool {
         lock(&self.shelves).values().map(Vec::len).sum()
     }
 
+    /// Leaves whatever nobody uses right now: nothing new comes here.
+    pub(super) fn thin(self: &Arc<Self>) {
+        let mut shelves = lock(&self.shelves);
+        for entry in shelves.values_mut().flat_map(|shelf| shelf.extract_if(.., |entry| entry.running == 0)) {
+            if entry.shared.origin == Origin::Own {
+                self.leave(&entry);
+            }
+        }
+    }
+
     pub(super) async fn close(&self, reason: &'static str) {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
         for entry in shelves.into_values().flatten().filter(|entry| entry.shared.origin == Origin::Own) {

@@ -2,26 +2,30 @@
 //!
 //! A modern upstream seals what it wants back, and only who sealed it can open it. Where lines lead to processes, the line
 //! by which a call was asked is kept for its retry. It is good once and for a while; a retry that finds none goes by
-//! any line, for servers whose processes share what they need.
+//! any line, for servers whose processes share what they need. Meanwhile the server is not stopped; where it is replaced, it is
+//! known for as long whose retries have lost who could open them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::model::ResultType;
+use cardan_proto::session::event::Called;
 use cardan_runtime::unfinished::{One, Unfinished};
 use tokio::sync::oneshot;
 
 use super::pool::Lease;
-use crate::fleet::lock;
+use crate::fleet::{Visit, lock};
 
 /// Lines that are kept for retries, by the state that comes with them.
 pub(super) struct Reserve {
     max: usize,
     ttl: Duration,
-    unfinished: Unfinished,
+    /// Counts those that have a line, and all.
+    counts: (Unfinished, Unfinished),
     kept: Mutex<HashMap<Ticket, Kept>>,
 }
 
@@ -32,20 +36,41 @@ pub(super) struct Ticket {
     pub(super) state: Box<str>,
 }
 
+impl Ticket {
+    /// What a retry brings.
+    pub(super) fn of(called: &Called, principal: Option<&Arc<str>>) -> Option<Self> {
+        let state = called.call.params.text(Param::RequestState)?;
+        Some(Self { principal: principal.cloned(), state: (&*state).into() })
+    }
+}
+
 struct Kept {
-    lease: Lease,
+    /// None: who asked is gone.
+    line: Option<Reserved>,
     /// Dropped: nobody waits for its time to be over.
     _watch: oneshot::Sender<()>,
+    _pending: One,
+}
+
+struct Reserved {
+    lease: Lease,
+    /// Its server is not stopped.
+    _visit: Option<Visit>,
     _unfinished: One,
 }
 
 impl Reserve {
-    pub(super) fn new(max: usize, ttl: Duration, unfinished: Unfinished) -> Arc<Self> {
-        Arc::new(Self { max, ttl, unfinished, kept: Mutex::default() })
+    pub(super) fn new(max: usize, ttl: Duration, counts: (Unfinished, Unfinished)) -> Arc<Self> {
+        Arc::new(Self { max, ttl, counts, kept: Mutex::default() })
     }
 
     /// Keeps the line of a call that ended with this result, if it asks. Beyond the bound, the line is given back.
-    pub(super) fn keep(self: &Arc<Self>, principal: Option<Arc<str>>, result: &Bytes, lease: Lease) {
+    pub(super) fn keep(
+        self: &Arc<Self>,
+        principal: Option<Arc<str>>,
+        result: &Bytes,
+        (lease, visit): (Lease, Option<Visit>),
+    ) {
         let Some(state) = asked_state(result) else { return };
         let ticket = Ticket { principal, state };
         let mut kept = lock(&self.kept);
@@ -58,7 +83,9 @@ impl Reserve {
         lease.hush();
         let (watch, taken) = oneshot::channel();
         // Two calls with one state are one call to the server; the later one stays.
-        let one = Kept { lease, _watch: watch, _unfinished: self.unfinished.begin() };
+        let (unfinished, pending) = &self.counts;
+        let line = Reserved { lease, _visit: visit, _unfinished: unfinished.begin() };
+        let one = Kept { line: Some(line), _watch: watch, _pending: pending.begin() };
         let before = kept.insert(ticket.clone(), one);
         drop(kept);
         drop(before);
@@ -74,7 +101,19 @@ impl Reserve {
 
     /// The line for a retry.
     pub(super) fn take(&self, ticket: &Ticket) -> Option<Lease> {
-        lock(&self.kept).remove(ticket).map(|kept| kept.lease)
+        let kept = lock(&self.kept).remove(ticket);
+        kept.and_then(|kept| kept.line).map(|line| line.lease)
+    }
+
+    /// Who asked is going, and its lines with it. Whose retries that concerns stays known for as long as they may come.
+    pub(super) fn forsake(&self) {
+        let lines: Vec<_> = lock(&self.kept).values_mut().map(|kept| kept.line.take()).collect();
+        drop(lines);
+    }
+
+    /// Is it the retry of a call that was asked by someone who is gone?
+    pub(super) fn has_lost(&self, ticket: &Ticket) -> bool {
+        lock(&self.kept).get(ticket).is_some_and(|kept| kept.line.is_none())
     }
 
     /// Gives back all.
@@ -113,13 +152,13 @@ mod tests {
         let way = way(std::future::pending::<Result<MemoryLink, std::convert::Infallible>>);
         let making = Making { connector: Client::builder("x", "1"), way, policy: Policy::CHILD };
         let pool = Pool::start(making, None, &Options::default(), Arc::default());
-        let reserve = Reserve::new(4, Duration::from_secs(60), Unfinished::default());
+        let reserve = Reserve::new(4, Duration::from_secs(60), Default::default());
         let who = [None, None, None, Some("ada"), Some("ada"), Some("ada"), Some("bob")];
         let kept = [1, 2, 2, 3, 4, 4, 4];
         for (n, (principal, kept)) in who.into_iter().zip(kept).enumerate() {
             let result = format!(r#"{{"resultType":"input_required","requestState":"{n}"}}"#);
             let lease = pool.take(Askable::NOTHING, Need::Any).await.unwrap();
-            reserve.keep(principal.map(Arc::from), &Bytes::from(result), lease);
+            reserve.keep(principal.map(Arc::from), &Bytes::from(result), (lease, None));
             assert_eq!(lock(&reserve.kept).len(), kept, "{n}: {principal:?}");
         }
         let first = Ticket { principal: None, state: "0".into() };

@@ -1,21 +1,21 @@
 //! A call in progress upstream, by a line that is shared or held alone.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_client::{Call, CallError, Managed};
 use cardan_proto::era::Era;
-use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::model::Raw;
 use cardan_proto::session::event::{Answer, Answers, Ask, Asks, Called, LogLevel, Outcome, Rounds};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::peer::Beside;
+use cardan_runtime::unfinished::One;
 
 use super::askable::Askable;
 use super::explain::Found;
+use super::held::Held;
 use super::names::{Tasks, concern};
 use super::park::Bound;
 use super::pool::{Lease, Need};
@@ -70,6 +70,8 @@ pub(super) struct Running {
     notes: Notes,
     /// What the call occupies elsewhere, for as long as it runs.
     held: Held,
+    /// Once it was parked: whoever replaces the relay waits for it.
+    pending: Option<One>,
 }
 
 /// How the log notes of a call come, seen from its reply.
@@ -83,9 +85,6 @@ enum Notes {
 
 /// How long a reply waits for notes that were sent before it.
 const SETTLING: Duration = Duration::from_millis(500);
-
-/// Something that is occupied while a call runs.
-pub(crate) type Held = Option<Box<dyn Any + Send>>;
 
 /// What happened to a call.
 enum Step {
@@ -165,12 +164,14 @@ impl Running {
                 _ => Notes::Before,
             },
             held,
+            pending: None,
         };
         running.run(core, principal, &called).await
     }
 
     /// The client is back, with these answers.
     pub(super) fn resume(&mut self, cx: &CallCx, answers: Option<Answers>) {
+        self.held.resume();
         self.call.lead(Some(cx.clone()));
         if let Some(asking) = &self.asking {
             asking.resume(cx.clone(), answers);
@@ -190,6 +191,8 @@ impl Running {
                 let bound = Bound::of(&called.call, principal)?;
                 // What it tells meanwhile is for the retry.
                 self.call.lead(None);
+                self.held.park();
+                self.pending.get_or_insert_with(|| core.pending.begin());
                 let state = Some(core.park.put(self, bound)?);
                 return Ok(Answer::Ask(Asks { entries, state }));
             }
@@ -232,7 +235,7 @@ impl Running {
 
     /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.
     fn release(&mut self, core: &Core, principal: Option<Arc<str>>, outcome: &Outcome) {
-        self.held = None;
+        let visit = std::mem::take(&mut self.held).into_visit();
         let Some(mut lease) = self.lease.take() else { return };
         lease.landed();
         if let Outcome::Done(result) = outcome
@@ -241,13 +244,13 @@ impl Running {
             && core.options.behind == Behind::Many
             && self.method.may_ask()
         {
-            core.reserve.keep(principal, result, lease);
+            core.reserve.keep(principal, result, (lease, visit));
         }
     }
 
     /// It has ended while nobody waited: whatever it occupies is free for others.
     pub(super) fn abandon(&mut self) {
-        self.held = None;
+        self.held = Held::default();
         if let Some(mut lease) = self.lease.take() {
             lease.landed();
         }
@@ -282,6 +285,5 @@ fn unreached(core: &Core, error: CallError) -> Fault {
 
 /// The line by which a call was asked what it answers now.
 fn kept_for(core: &Core, principal: Option<&Arc<str>>, called: &Called) -> Option<Lease> {
-    let state = called.call.params.text(Param::RequestState)?;
-    core.reserve.take(&Ticket { principal: principal.cloned(), state: (&*state).into() })
+    core.reserve.take(&Ticket::of(called, principal)?)
 }

@@ -14,8 +14,8 @@ use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Handler, Service};
 
 use super::guest::{Guest, OnChange};
+use super::held::Held;
 use super::modern::Ear;
-use super::running::Held;
 use super::visitor::Visitor;
 use super::{Core, Isolation, modern};
 use crate::fleet::lock;
@@ -132,9 +132,9 @@ impl Service for Side {
     fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
         let options = &self.core.options;
         match &options.trace {
-            None => self.call_holding(cx, called, None),
+            None => self.call_holding(cx, called, Held::default()),
             Some(tracer) => trace::relayed(tracer, &self.session, &options.limits, called, |called| {
-                self.call_holding(cx, called, None)
+                self.call_holding(cx, called, Held::default())
             }),
         }
     }

@@ -17,9 +17,10 @@ use tokio::sync::oneshot;
 
 use super::askable::Askable;
 use super::guest::{OnChange, announced, empty, tell, uri_of};
+use super::held::Held;
 use super::modern::Ear;
 use super::pool::{Lease, Need};
-use super::running::{Held, Plan, Running, Words};
+use super::running::{Plan, Running, Words};
 use super::tasks::{self, Crossing, Legacy, Made, Owner};
 use super::wants::{Following, Wants};
 use super::{Core, modern, terms};
@@ -133,7 +134,7 @@ impl Visitor {
             Crossing::Plain => match self.pass_on(&cx, called.clone(), held, Words::Clients).await? {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.
                 Answer::Fault(fault) if cross::needs_extension(&fault) => {
-                    let result = self.declaring(&cx, called, None).await?;
+                    let result = self.declaring(&cx, called, Held::default()).await?;
                     let mut lease = self.lease().await?;
                     let answer = self.legacy(&lease, cx).waited(result).await;
                     lease.landed();

@@ -24,9 +24,9 @@ use super::ledger::{Entry, Owner, unknown};
 use super::tending::{Place, tend};
 use super::{Tasks, wanted};
 use crate::relay::askable::Askable;
+use crate::relay::held::Held;
 use crate::relay::modern::Ear;
 use crate::relay::pool::{Lease, Need};
-use crate::relay::running::Held;
 use crate::relay::{Core, Isolation, terms};
 
 /// Answers a call that concerns tasks; nothing: it does not, and is a call like any other.
@@ -66,7 +66,7 @@ pub(in crate::relay) async fn refused(
     match tool.is_some_and(|tool| core.tasks.requires(&tool) == Some(true)) {
         false => Err(fault),
         true if wanted(called) => {
-            Ok(crossing.make(cx, called, &mut None).await?.unwrap_or(Answer::Fault(fault)))
+            Ok(crossing.make(cx, called, &mut Held::default()).await?.unwrap_or(Answer::Fault(fault)))
         }
         // TSKE-4: it cannot be served otherwise.
         true => Err(Fault::missing_capability(&task::required())),
@@ -134,7 +134,7 @@ impl Crossing<'_> {
         };
         let task = cross::read(&made).ok_or_else(|| self.tasks.broken())?;
         let entry = self.tasks.ledger.mint(&task.task_id, self.owner.clone(), task.ttl);
-        tend(&self.tasks.ledger, &entry, lease, held.take());
+        tend(&self.tasks.ledger, &entry, lease, std::mem::take(held));
         let state = cross::extension_of(&self.named(&entry, task), Brings::Nothing);
         let state = splice(&state, &[Edit::Set("resultType", b"\"task\"")]).unwrap_or(state);
         Ok(Some(Answer::Done(state)))
@@ -214,7 +214,7 @@ impl Crossing<'_> {
         loop {
             match entry.tending.place() {
                 Place::Over(_) => return Ok(empty()),
-                Place::Nowhere => tend(&self.tasks.ledger, entry, self.lease().await?, None),
+                Place::Nowhere => tend(&self.tasks.ledger, entry, self.lease().await?, Held::default()),
                 Place::At(at) => {
                     let params = Bytes::from(json!({ "taskId": entry.id }).to_string());
                     let cancelled = self.tasks.about(&at, Method::TasksCancel, params.clone()).await;
@@ -254,7 +254,7 @@ impl Crossing<'_> {
                 Place::Nowhere if lines == LINES => return Err(self.core.who.silent()),
                 Place::Nowhere => {
                     lines += 1;
-                    tend(&self.tasks.ledger, entry, self.lease().await?, None);
+                    tend(&self.tasks.ledger, entry, self.lease().await?, Held::default());
                 }
                 Place::Over(over) => {
                     let outcome = match &over.outcome {

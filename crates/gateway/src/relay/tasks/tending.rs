@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 
 use super::ledger::{Entry, Ledger};
 use crate::fleet::lock;
+use crate::relay::held::Held;
 use crate::relay::pool::Lease;
-use crate::relay::running::Held;
 use crate::relay::terms;
 use crate::relay::wants::Following;
 
