@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use cardan_config::{Config, Server};
 use cardan_gateway::pin::store::{PinStore, Pinned};
-use cardan_gateway::pin::tool::Pin;
 use clap::{Args, Subcommand};
 
 use super::config::{search, variable};
