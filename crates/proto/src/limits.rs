@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub mod config;
 pub mod fleet;
+pub mod lines;
 pub mod replicas;
 pub mod secret;
 pub mod trace;

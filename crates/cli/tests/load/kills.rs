@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::amount;
 use crate::client::{Era, Posting, meta};
 use crate::common::{CARDAN, Fifo, signal_pid};
+use crate::pace::p99;
 use crate::rig::{LONG, Running, World, demo};
 
 const STEADY: [&str; 3] = ["steady-1", "steady-2", "steady-3"];
@@ -246,11 +247,6 @@ fn kill(
     (worst, pairs)
 }
 
-fn p99(mut took: Vec<Duration>) -> f64 {
-    took.sort_unstable();
-    took[took.len() * 99 / 100].as_secs_f64()
-}
-
 /// What kills cost calls to other servers: how many times their p99 was that without kills. Both are taken of all rows
 /// together, which come in turns, so that a machine that is busy with something else for a while is busy in both.
 fn cost(pairs: Vec<Pair>) -> f64 {
@@ -259,7 +255,7 @@ fn cost(pairs: Vec<Pair>) -> f64 {
         quiet.extend(without);
         killing.extend(with);
     }
-    let (quiet, killing) = (p99(quiet), p99(killing));
+    let [quiet, killing] = [quiet, killing].map(|took| p99(took).as_secs_f64());
     println!("p99 of other servers: {:.2} ms, without kills {:.2} ms", killing * 1e3, quiet * 1e3);
     killing / quiet
 }

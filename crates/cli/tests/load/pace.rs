@@ -65,7 +65,8 @@ async fn client(
     (posting, tool, took)
 }
 
-fn p99(mut took: Vec<Duration>) -> Duration {
+/// The time that one of a hundred exceeds.
+pub(crate) fn p99(mut took: Vec<Duration>) -> Duration {
     took.sort_unstable();
     took[(took.len() * 99).div_ceil(100) - 1]
 }

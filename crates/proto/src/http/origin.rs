@@ -88,9 +88,7 @@ impl Allow {
             _ => Ok(called),
         }
     }
-}
 
-impl Allow {
     /// What a browser must be told, where the request is of a page that is allowed by name.
     #[must_use]
     pub fn cors(&self, headers: &HeaderMap) -> Option<Cors> {

@@ -11,8 +11,6 @@
 //!                     └── a deadline ───────▶ told, with what there is
 //! ```
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use memchr::{memchr_iter, memmem};
 
@@ -22,14 +20,8 @@ use super::meant::Torn;
 use crate::finding::{Rule, Strictness};
 use crate::jsonrpc::envelope::{self, Decoded, Envelope, Reply, Shape, Violation};
 use crate::jsonrpc::id::CallId;
+use crate::limits::lines::{PATIENCE, PLACES};
 use crate::moment::Moment;
-
-/// How long something better is waited for: nobody notices it, and a server that is not run for a moment between two
-/// writes is not blamed.
-const PATIENCE: Duration = Duration::from_millis(250);
-
-/// In how many places of a line an answer is looked for: each may cost a scan of all that follows.
-const PLACES: usize = 4;
 
 /// What may be an answer yet.
 #[derive(Debug, Default)]
