@@ -65,7 +65,7 @@ pub(crate) fn serve() -> anyhow::Result<()> {
         let allow = Allow::bound(Ipv4Addr::LOCALHOST.into(), Ports::Any, &nobody, &nobody)?;
         let endpoint = Endpoint::new(server(), Options::new(allow));
         let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        println!("{}", listener.address()?);
+        let address = listener.address()?;
         let (stop, stopped) = oneshot::channel();
         let (told, handle) = (endpoint.clone(), Handle::current());
         // A thread of its own: a census must not wait for clients.
@@ -79,7 +79,12 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             }
             let _ = stop.send(());
         });
-        listener.serve(endpoint, async { drop(stopped.await) }).await;
+        // Told when it serves and not before: what it holds at rest includes what serving opens.
+        let told_and_stopped = async {
+            println!("{address}");
+            drop(stopped.await);
+        };
+        listener.serve(endpoint, told_and_stopped).await;
         asked.join().ok().context("the census panicked")
     })
 }
