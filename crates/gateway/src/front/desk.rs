@@ -18,9 +18,11 @@ use cardan_runtime::service::{Handler, Host as _, Service};
 use serde_json::Value;
 
 use super::gated::Gated;
-use super::own::{Own, Turn};
+use super::kin::{Fitted, One, Told};
+use super::own::Own;
 use super::refused::Refused;
 use super::relays::{self, Reached, sleeps};
+use super::stale::Turn;
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
 use super::{Inner, completion, listen, lists, read, skills, tasks, traced};
@@ -28,7 +30,7 @@ use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::merge::Shown;
 use crate::meter::Span;
-use crate::relay::Side;
+use crate::relay::{Askable, Side};
 use crate::trace::SessionName;
 
 /// All servers, at one link and for one principal.
@@ -45,6 +47,10 @@ pub(super) struct Station {
     /// The log level that it asked for, for servers that it calls later.
     level: Mutex<Option<LogLevel>>,
     pub(super) own: Own,
+    /// The client, as far as it matters with whom it shares sessions: a legacy one, or the modern one whose call this is.
+    one: OnceLock<One>,
+    /// What is offered to it by those.
+    fitted: Fitted,
     /// What the policy leaves of that.
     gated: Gated,
     /// What it was told of last, if only by the notes that followed.
@@ -72,25 +78,13 @@ struct Seat {
 
 impl Desk {
     pub(super) fn new(front: Arc<Inner>, principal: Option<Arc<str>>) -> Self {
-        let station = Station {
-            front,
-            principal,
-            client: OnceLock::new(),
-            seats: Mutex::default(),
-            level: Mutex::default(),
-            own: Own::default(),
-            gated: Gated::default(),
-            told: Mutex::default(),
-            session: SessionName::default(),
-        };
-        *lock(&station.told) = station.gated(station.front.current());
-        Self(Arc::new(station))
+        Self(Arc::new(Station::new(front, principal, OnceLock::new())))
     }
 }
 
 impl Service for Desk {
     fn call(&self, cx: CallCx, called: Called) -> Handler<Answer> {
-        let station = Arc::clone(&self.0);
+        let station = Arc::clone(&self.0).among(&called);
         match &self.0.front.house.options.trace {
             None => answer(station, cx, called),
             Some(tracer) => traced::call(tracer, station, cx, called),
@@ -100,6 +94,7 @@ impl Service for Desk {
     fn greeted(&self, peer: Peer, capabilities: &Bytes, identity: Option<&Bytes>) {
         let client = Client { peer, capabilities: capabilities.clone(), identity: identity.cloned() };
         // Once per link: the session tells it once.
+        let _ = self.0.one.set(self.0.one(Era::Legacy, capabilities));
         let _ = self.0.client.set(client);
         self.0.front.attended(&self.0);
     }
@@ -136,6 +131,38 @@ impl fmt::Debug for Desk {
 }
 
 impl Station {
+    fn new(front: Arc<Inner>, principal: Option<Arc<str>>, one: OnceLock<One>) -> Self {
+        let station = Self {
+            front,
+            principal,
+            client: OnceLock::new(),
+            seats: Mutex::default(),
+            level: Mutex::default(),
+            own: Own::default(),
+            one,
+            fitted: Fitted::default(),
+            gated: Gated::default(),
+            told: Mutex::default(),
+            session: SessionName::default(),
+        };
+        *lock(&station.told) = station.gated(station.front.current());
+        station
+    }
+
+    /// The same for one call of a modern client, where it matters with whom that shares sessions.
+    fn among(self: Arc<Self>, called: &Called) -> Arc<Self> {
+        let listens = called.call.method == Method::SubscriptionsListen;
+        if called.revision.era() == Era::Legacy || self.front.house.kin.is_empty() && !listens {
+            return self;
+        }
+        let one = self.one(Era::Modern, &called.capabilities);
+        Arc::new(Self::new(Arc::clone(&self.front), self.principal.clone(), one.into()))
+    }
+
+    fn one(&self, era: Era, capabilities: &[u8]) -> One {
+        One { era, principal: self.principal.clone(), askable: Askable::of(capabilities) }
+    }
+
     /// Answers a call, where its principal may ask for one more.
     async fn measured(
         self: Arc<Self>,
@@ -192,9 +219,18 @@ impl Station {
 
     /// What is offered to this client and its principal, where all others are offered `common`.
     fn gated(&self, common: Arc<View>) -> Arc<View> {
-        let of = self.own.view(Arc::clone(&common), self.front.house.options.pins.as_deref());
-        let gates = if Arc::ptr_eq(&of, &common) { &self.front.gated } else { &self.gated };
-        self.front.gated(of, gates, self.principal.as_deref())
+        let (front, pins) = (&self.front, self.front.house.options.pins.as_deref());
+        let principal = self.principal.as_deref();
+        let of = self.own.view(Arc::clone(&common), pins);
+        let (gates, fitted) = match Arc::ptr_eq(&of, &common) {
+            true => (&front.gated, &front.fitted),
+            false => (&self.gated, &self.fitted),
+        };
+        let shared = self.one.get().and_then(|one| fitted.view(&of, (&front.house.kin, one), pins));
+        match shared {
+            Some((of, gates)) => front.gated(of, &gates, principal),
+            None => front.gated(of, gates, principal),
+        }
     }
 
     /// Where a name leads.
@@ -206,10 +242,23 @@ impl Station {
         match self.view().find(kind, key) {
             Some(found) => Ok(Some(found)),
             None => {
+                self.caught_up().await;
                 self.front.sought(kind, key).await?;
                 Ok(self.view().find(kind, key))
             }
         }
+    }
+
+    /// Waits for what is being fetched for those with whom this client shares sessions.
+    async fn caught_up(&self) {
+        if let Some(one) = self.one.get() {
+            self.front.house.kin.caught_up(one).await;
+        }
+    }
+
+    /// Is what some are told told to this client?
+    pub(super) fn is_told(&self, told: &Told) -> bool {
+        self.one.get().is_some_and(|one| told.concerns(one)) && self.front.scope.has(told.server())
     }
 
     /// May this client be told of a change at a server? It may not any more where a resource was hidden from it meanwhile.
@@ -280,6 +329,7 @@ impl Station {
 
     async fn list(&self, kind: Kind, called: &Called) -> Result<Answer, Fault> {
         self.front.listable().await?;
+        self.caught_up().await;
         let view = self.view();
         let tasks = tasks::words(&view, kind, called.revision);
         let words = |shown: &Shown| match kind {

@@ -8,6 +8,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::event::{Answer, Called, Change, Interest};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Host as _;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -95,7 +96,7 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
         let _ = station.sought_at(uri).await;
     }
     // From here on nothing is missed.
-    let mut changes = front.changes();
+    let (mut changes, mut apart) = (front.changes(), front.house.kin.changes());
     let mut parts: Vec<(Arc<Upstream>, Interest)> = Vec::new();
     for uri in &wanted.uris {
         if let Some((upstream, _)) = station.view().having(uri, Purpose::Listen).into_iter().next() {
@@ -131,23 +132,19 @@ pub(super) async fn listen(station: &Arc<Station>, cx: CallCx, called: Called) -
     }
     listener.listening(honoured.clone());
     loop {
-        tokio::select! {
-            change = changes.recv() => match change {
-                Ok(change) if honoured.covers(&change) => listener.change(change),
-                Ok(_) => {}
-                // Which were missed is not known, so all are told.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
-                    for change in [Change::Tools, Change::Prompts, Change::Resources] {
-                        if honoured.covers(&change) {
-                            listener.change(change);
-                        }
-                    }
-                }
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => {
-                    return Ok(Answer::Done(Bytes::from_static(b"{}")));
-                }
-            },
-            Some(_) = ears.join_next() => {}
+        let change = tokio::select! {
+            change = changes.recv() => change.map(Some),
+            told = apart.recv() => told.map(|told| station.is_told(&told).then_some(told.change)),
+            Some(_) = ears.join_next() => continue,
+        };
+        let changed: &[Change] = match &change {
+            Ok(change) => change.as_slice(),
+            // Which were missed is not known, so all are told.
+            Err(RecvError::Lagged(_)) => &[Change::Tools, Change::Prompts, Change::Resources],
+            Err(RecvError::Closed) => return Ok(Answer::Done(Bytes::from_static(b"{}"))),
+        };
+        for change in changed.iter().filter(|change| honoured.covers(change)) {
+            listener.change(change.clone());
         }
     }
 }

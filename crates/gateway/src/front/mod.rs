@@ -17,6 +17,7 @@ mod desk;
 mod forward;
 mod gated;
 mod greeting;
+mod kin;
 mod listen;
 mod lists;
 mod own;
@@ -26,10 +27,12 @@ pub(crate) mod relays;
 mod replaced;
 mod several;
 mod skills;
+mod stale;
 mod tasks;
 mod traced;
 mod trail;
 mod view;
+mod waiting;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +40,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use cardan_proto::http::param::Mirrors;
-use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::fleet::WINDOW;
 use cardan_proto::session::config::Config;
@@ -49,18 +51,19 @@ use cardan_runtime::peer::Peer;
 use cardan_runtime::service::{Host, StrayHeaders};
 use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 pub use self::desk::Desk;
 use self::desk::Station;
 use self::gated::Gated;
+use self::kin::{Fitted, Kin};
 use self::refused::Refusals;
 pub use self::refused::Refused;
-use self::relays::{Called, GRACE, Relays};
+use self::relays::{Called, Relays};
 use self::view::{Known, Scope, Unknown, View};
 use crate::audit::Audit;
-use crate::catalog::Kind;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
 use crate::meter::{Allowances, Meter};
@@ -134,6 +137,8 @@ pub struct Front(Arc<Inner>);
 struct House {
     fleet: Fleet,
     relays: Relays,
+    /// What is offered in sessions that modern clients share.
+    kin: Arc<Kin>,
     options: Options,
     naming: Mutex<Naming>,
     policy: Mutex<Arc<Policy>>,
@@ -144,18 +149,13 @@ struct House {
     alone: Mutex<HashMap<Box<str>, Weak<Inner>>>,
 }
 
-/// Was there anything to wait for?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
-    Yes,
-    No,
-}
-
 struct Inner {
     house: Arc<House>,
     scope: Scope,
     view: Mutex<Arc<View>>,
     gated: Gated,
+    /// What is offered to modern clients that share sessions with a legacy server.
+    fitted: Fitted,
     changes: broadcast::Sender<Change>,
     links: Links,
     /// The legacy clients.
@@ -168,13 +168,15 @@ impl Front {
     #[must_use]
     pub fn start(fleet: Fleet, options: Options) -> Self {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
-        let relays = Relays::new(fleet.clone(), relay, options.lend, Called::ByName);
+        let kin = Kin::new();
+        let lent = (options.lend, Called::ByName);
+        let relays = Relays::new(fleet.clone(), relay, lent, Some(Arc::clone(&kin)));
         let naming = Mutex::new(options.naming.clone());
         let policy = Mutex::new(Arc::new(options.policy.clone()));
         let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());
         let meter = Arc::new(Meter::default());
         meter.set(options.allowances.clone());
-        let house = House { fleet, relays, options, naming, policy, opened, refusals, meter, alone };
+        let house = House { fleet, relays, kin, options, naming, policy, opened, refusals, meter, alone };
         Self::of(Arc::new(house), Scope::All)
     }
 
@@ -198,6 +200,7 @@ impl Front {
             scope,
             view: Mutex::default(),
             gated: Gated::default(),
+            fitted: Fitted::default(),
             changes: broadcast::Sender::new(CHANGES),
             links: Links::default(),
             stations: Mutex::default(),
@@ -243,8 +246,10 @@ impl Front {
 
     /// Looks again at what is held back: something was approved. Clients are told.
     pub fn repin(&self) {
+        self.0.house.kin.repinned();
         for front in self.fronts() {
             front.view();
+            front.fitted.repin();
             // What one client alone is offered may be another though what all are offered is not.
             for station in front.stations() {
                 station.own.repin();
@@ -416,98 +421,6 @@ impl Inner {
         self.changes.subscribe()
     }
 
-    /// Waits until something is known of all servers that start, within the window after our own start.
-    async fn settled(&self) {
-        let House { fleet, options, opened, .. } = &*self.house;
-        let left = options.window.saturating_sub(opened.elapsed());
-        if !left.is_zero() {
-            fleet.settle(left).await;
-        }
-    }
-
-    /// Waits until it is known where a name leads: a server of which nothing is known yet may have it.
-    async fn sought(&self, kind: Kind, key: &str) -> Result<(), Fault> {
-        self.settled().await;
-        if self.view().find(kind, key).is_some() {
-            return Ok(());
-        }
-        let unknown = self.scope.upstreams(&self.house.fleet);
-        let mut unknown = unknown.iter().filter(|upstream| upstream.catalog().is_none());
-        match (&self.scope, self.naming()) {
-            (Scope::One(_), _) => self.known(unknown.next()).await?,
-            (Scope::All, Naming::Prefix(separator)) if kind.is_named() => {
-                let may_have =
-                    |upstream: &Upstream| key.starts_with(&Naming::before(&separator, upstream.name()));
-                self.known(unknown.find(|upstream| may_have(upstream))).await?;
-            }
-            // Whose it may be is not known, so it is not waited for longer than for any that was lost.
-            (Scope::All, _) => self.house.fleet.settle(GRACE).await,
-        }
-        Ok(())
-    }
-
-    /// Waits for servers of which nothing is known yet; tells whether there were any.
-    async fn all_known(&self) -> Result<Waited, Fault> {
-        let upstreams = self.scope.upstreams(&self.house.fleet);
-        let mut unknown = upstreams.iter().filter(|upstream| upstream.catalog().is_none());
-        match self.scope {
-            Scope::One(_) => {
-                let unknown = unknown.next();
-                self.known(unknown).await?;
-                Ok(if unknown.is_some() { Waited::Yes } else { Waited::No })
-            }
-            // Whose it may be is not known, so it is not waited for longer than for any that was lost.
-            Scope::All if unknown.any(|upstream| !upstream.is_decided()) => {
-                self.house.fleet.settle(GRACE).await;
-                Ok(Waited::Yes)
-            }
-            Scope::All => Ok(Waited::No),
-        }
-    }
-
-    /// Waits until it is known whether a server that comes before `found` has the same: one that starts, and has not taken too
-    /// long for it. What nobody lists any server may, wherever it stands.
-    async fn preceded(&self, found: Option<&Arc<Upstream>>) {
-        let until = || {
-            let upstreams = self.scope.upstreams(&self.house.fleet);
-            let before =
-                upstreams.iter().take_while(|one| !found.is_some_and(|found| Arc::ptr_eq(one, found)));
-            let open = before.filter(|one| one.is_open() && !one.is_decided());
-            open.map(|one| one.born() + GRACE).max().filter(|until| *until > Instant::now())
-        };
-        let mut news = self.house.fleet.news();
-        while let Some(until) = until() {
-            if let Ok(Err(_)) = tokio::time::timeout_at(until, news.changed()).await {
-                return;
-            }
-        }
-    }
-
-    /// Waits until it is known what a server offers.
-    async fn known(&self, upstream: Option<&Arc<Upstream>>) -> Result<(), Fault> {
-        let Some(upstream) = upstream else { return Ok(()) };
-        let reached = self.house.relays.reach(upstream).await?;
-        let mut news = self.house.fleet.news();
-        let listed = async {
-            // Its lists are asked for as soon as it is there. It may have none, or refuse to tell them.
-            while !upstream.is_decided() && news.changed().await.is_ok() {}
-        };
-        // One that does not tell has nothing to offer for now.
-        let _ = tokio::time::timeout(self.house.options.limits.call_idle_timeout, listed).await;
-        drop(reached);
-        Ok(())
-    }
-
-    /// Waits until a list is worth looking at: of all servers what there is, of one alone what it has.
-    async fn listable(&self) -> Result<(), Fault> {
-        self.settled().await;
-        if matches!(self.scope, Scope::One(_)) {
-            let upstreams = self.scope.upstreams(&self.house.fleet);
-            self.known(upstreams.iter().find(|upstream| upstream.catalog().is_none())).await?;
-        }
-        Ok(())
-    }
-
     /// The server that a task is at, by its name here.
     fn with_task(&self, task: &str) -> Option<Arc<Upstream>> {
         let upstreams = self.scope.upstreams(&self.house.fleet);
@@ -556,7 +469,9 @@ impl Drop for Inner {
 
 /// Looks at the fleet whenever something happens there.
 async fn follow(front: Weak<Inner>) {
-    let Some(mut news) = front.upgrade().map(|front| front.house.fleet.news()) else { return };
+    let Some(here) = front.upgrade() else { return };
+    let (mut news, mut apart) = (here.house.fleet.news(), here.house.kin.changes());
+    drop(here);
     // Those that were asked to start so that it is known what they offer.
     let mut asked: Vec<Weak<Upstream>> = Vec::new();
     loop {
@@ -573,8 +488,13 @@ async fn follow(front: Weak<Inner>) {
                 }
             }
         }
-        if news.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            // What was missed is seen all the same.
+            told = apart.recv() => match (told, front.upgrade()) {
+                (Err(RecvError::Closed), _) | (_, None) => return,
+                (_, Some(front)) => front.stations().iter().for_each(|station| station.tell()),
+            },
         }
     }
 }

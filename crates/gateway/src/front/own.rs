@@ -4,13 +4,11 @@
 //! come to differ from what it offers to others: after a login, say. From then on the client sees what its own session
 //! offers.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 
-use tokio::task::JoinSet;
-
+use super::stale::{Fetches, Stale, Turn};
 use super::view::{Known, View};
 use crate::catalog::{Catalog, Kind, List};
 use crate::fleet::{Upstream, lock};
@@ -22,18 +20,8 @@ use crate::pin::Pins;
 pub(super) struct Own {
     inner: Mutex<Inner>,
     /// By server, where lists are being fetched: those that are to be fetched next.
-    stale: Mutex<HashMap<Box<str>, BTreeSet<Kind>>>,
-    /// What is being fetched.
-    fetching: Mutex<JoinSet<()>>,
-}
-
-/// Who fetches lists that are not what they were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// Whoever said so.
-    Ours,
-    /// Someone who is at it.
-    Others,
+    stale: Mutex<HashMap<Box<str>, Stale>>,
+    fetches: Fetches,
 }
 
 #[derive(Default)]
@@ -61,21 +49,10 @@ impl Own {
             let known = common.known.iter().find(|known| Arc::ptr_eq(&known.upstream, upstream));
             known.is_some_and(|known| !catalog.changes_since(&known.catalog).is_empty())
         });
-        let own = |known: &Known| {
-            let mut known = known.clone();
-            if let Some((upstream, catalog)) = inner.catalogs.get(known.upstream.name())
-                && Arc::ptr_eq(upstream, &known.upstream)
-            {
-                known.catalog = Arc::clone(catalog);
-                // What is offered to one alone is looked at as closely.
-                known.held = pins
-                    .map(|pins| pins.look(known.upstream.name(), known.upstream.pinned(), catalog))
-                    .unwrap_or_default();
-            }
-            known
-        };
-        let known = common.known.iter().map(own).collect();
-        let made = Arc::new(View::of(known, common.unknown, common.naming.clone().unwrap_or(Naming::Never)));
+        let made = Arc::new(fitted(&common, pins, |known| {
+            let (upstream, catalog) = inner.catalogs.get(known.upstream.name())?;
+            Arc::ptr_eq(upstream, &known.upstream).then(|| Arc::clone(catalog))
+        }));
         inner.made = Some((common, Arc::clone(&made)));
         made
     }
@@ -110,24 +87,15 @@ impl Own {
         }
     }
 
-    /// Lists of a server are not what they were. Who first says so fetches them; what is said meanwhile is fetched once more.
+    /// Lists of a server are not what they were.
     pub(super) fn touch(&self, server: &str, kinds: impl IntoIterator<Item = Kind>) -> Turn {
-        match lock(&self.stale).entry(server.into()) {
-            Entry::Occupied(mut stale) => {
-                stale.get_mut().extend(kinds);
-                Turn::Others
-            }
-            Entry::Vacant(stale) => {
-                stale.insert(kinds.into_iter().collect());
-                Turn::Ours
-            }
-        }
+        lock(&self.stale).entry(server.into()).or_default().touch(kinds)
     }
 
-    /// What is to be fetched next of a server, by whoever fetches; nothing: the next who says so fetches.
+    /// What is to be fetched next of a server, by whoever fetches.
     pub(super) fn next(&self, server: &str) -> Option<Kind> {
         let mut stale = lock(&self.stale);
-        let next = stale.get_mut(server).and_then(BTreeSet::pop_first);
+        let next = stale.get_mut(server).and_then(Stale::next);
         if next.is_none() {
             stale.remove(server);
         }
@@ -136,31 +104,26 @@ impl Own {
 
     /// Fetches something for as long as the client is here.
     pub(super) fn fetch(&self, fetching: impl Future<Output = ()> + Send + 'static) {
-        let mut running = lock(&self.fetching);
-        while running.try_join_next().is_some() {}
-        running.spawn(fetching);
+        self.fetches.spawn(fetching);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// However often a change is told while a list is on its way, it is fetched once more.
-    #[test]
-    fn what_is_told_meanwhile_is_one_more() {
-        let own = Own::default();
-        assert_eq!(own.touch("a", [Kind::Tools]), Turn::Ours);
-        assert_eq!(own.next("a"), Some(Kind::Tools));
-        for _ in 0..50 {
-            assert_eq!(own.touch("a", [Kind::Tools]), Turn::Others);
+/// What all are offered, with another catalog where `own` has one.
+pub(super) fn fitted(
+    common: &View,
+    pins: Option<&Pins>,
+    own: impl Fn(&Known) -> Option<Arc<Catalog>>,
+) -> View {
+    let known = common.known.iter().map(|known| {
+        let mut known = known.clone();
+        if let Some(catalog) = own(&known) {
+            // What is offered to some alone is looked at as closely.
+            known.held = pins
+                .map(|pins| pins.look(known.upstream.name(), known.upstream.pinned(), &catalog))
+                .unwrap_or_default();
+            known.catalog = catalog;
         }
-        assert_eq!(own.touch("b", [Kind::Prompts]), Turn::Ours, "another server's are fetched beside it");
-        assert_eq!([own.next("a"), own.next("a")], [Some(Kind::Tools), None]);
-        assert_eq!(own.touch("a", [Kind::Resources, Kind::Templates]), Turn::Ours);
-        assert_eq!(
-            [own.next("a"), own.next("a"), own.next("a")],
-            [Some(Kind::Resources), Some(Kind::Templates), None]
-        );
-    }
+        known
+    });
+    View::of(known.collect(), common.unknown, common.naming.clone().unwrap_or(Naming::Never))
 }

@@ -11,12 +11,12 @@ use cardan_proto::session::event::{Answer, Called};
 use cardan_runtime::cx::CallCx;
 use serde_json::{Value, json};
 
-use super::Waited;
 use super::desk::{Station, address};
 use super::refused::Refused;
 use super::several::{self, Missing};
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Unknown};
+use super::waiting::Waited;
 use crate::catalog::Kind;
 use crate::fleet::Upstream;
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::kin::Kin;
 use super::replaced::Replaced;
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
 use crate::relay::{Ledger, Lend, Options, Relay};
@@ -29,6 +30,8 @@ pub(crate) struct Relays {
     /// By server: who made which task there, whatever becomes of its connection.
     ledgers: Mutex<HashMap<Box<str>, Arc<Ledger>>>,
     replaced: Arc<Replaced>,
+    /// Is told what becomes of what is offered in sessions that are shared; none: whoever calls lists for itself.
+    kin: Option<Arc<Kin>>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
 }
@@ -60,12 +63,18 @@ pub(crate) struct Reached {
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 impl Relays {
-    pub(crate) fn new(fleet: Fleet, options: Options, lend: Lend, called: Called) -> Self {
+    pub(crate) fn new(
+        fleet: Fleet,
+        options: Options,
+        (lend, called): (Lend, Called),
+        kin: Option<Arc<Kin>>,
+    ) -> Self {
         Self {
             fleet,
             options,
             lend,
             called,
+            kin,
             slots: Mutex::default(),
             ledgers: Mutex::default(),
             replaced: Arc::default(),
@@ -104,8 +113,9 @@ impl Relays {
             Options { behind, name, secrets, call_timeout, grace, isolation, ..self.options.clone() };
         let made = || Ledger::new(&self.options.limits);
         let ledger = Arc::clone(lock(&self.ledgers).entry(upstream.name().into()).or_insert_with(made));
-        let relay =
-            Relay::beside(&visit.managed, (self.lend, upstream.loan()), &settled, making, (options, ledger));
+        let lent = (self.lend, upstream.loan());
+        let on_turn = self.kin.as_ref().map(|kin| kin.listening_to(upstream));
+        let relay = Relay::beside(&visit.managed, lent, &settled, making, (options, ledger), on_turn);
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);

@@ -14,11 +14,11 @@ use cardan_proto::model::skill::MANIFEST;
 use cardan_proto::session::event::{Answer, Called};
 use cardan_runtime::cx::CallCx;
 
-use super::Waited;
 use super::desk::{Station, address};
 use super::refused::Refused;
 use super::several::{self, Missing};
 use super::view::View;
+use super::waiting::Waited;
 use crate::catalog::Kind;
 use crate::fleet::Upstream;
 use crate::merge::Shown;

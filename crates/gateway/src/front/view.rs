@@ -32,6 +32,14 @@ pub(super) enum Scope {
 }
 
 impl Scope {
+    /// Is a server among them?
+    pub(super) fn has(&self, server: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(name) => **name == *server,
+        }
+    }
+
     /// The servers that count, known or not, in their order.
     pub(super) fn upstreams(&self, fleet: &Fleet) -> Vec<Arc<Upstream>> {
         match self {

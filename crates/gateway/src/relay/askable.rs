@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// The capabilities that the upstream is told of, equal for equal clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Askable {
+pub(crate) struct Askable {
     form: bool,
     url: bool,
     sampling: bool,
@@ -33,7 +33,7 @@ impl Askable {
     pub(super) const TASKS: Self = Self { tasks: true, ..Self::NOTHING };
 
     /// What a legacy upstream may ask of a client that declared `capabilities`.
-    pub(super) fn of(capabilities: &[u8]) -> Self {
+    pub(crate) fn of(capabilities: &[u8]) -> Self {
         let caps = ClientCaps::read(capabilities);
         Self {
             form: caps.form,

@@ -9,7 +9,7 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
-use cardan_proto::session::event::{Ask, Cause, Event, LogLevel};
+use cardan_proto::session::event::{Ask, Cause, Change, Event, LogLevel};
 use cardan_proto::session::state::{State, StateChange};
 use cardan_proto::task::cross;
 use cardan_proto::upkeep::condition::Condition;
@@ -29,6 +29,11 @@ pub(super) trait Hears: Send + Sync + 'static {
 
     /// The upstream tells something that belongs to no call and no listen.
     fn note(&self, note: &Note);
+
+    /// The upstream tells that something of its own is another, whoever listens to that.
+    fn changed(&self, change: &Change) {
+        let _ = change;
+    }
 
     /// The line was lost, or could not be opened.
     fn lost(&self);
@@ -126,6 +131,7 @@ pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn H
                 }
             }
             Event::Noted(note) => hears.note(note),
+            Event::Changed { change, .. } => hears.changed(change),
             Event::State(change) if is_loss(change) => hears.lost(),
             _ => {}
         }

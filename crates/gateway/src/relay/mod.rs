@@ -31,6 +31,7 @@ mod pool;
 mod replaced;
 mod reserve;
 mod running;
+mod shelf;
 mod side;
 mod tasks;
 mod terms;
@@ -64,6 +65,7 @@ use cardan_runtime::unfinished::Unfinished;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
+pub(crate) use self::askable::Askable;
 pub use self::explain::Explain;
 use self::explain::LastFound;
 pub(crate) use self::greeting::config;
@@ -75,6 +77,7 @@ pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
 use self::reserve::Reserve;
+pub(crate) use self::shelf::{OnTurn, Sharers, Shelf, Turned};
 pub use self::side::Side;
 pub(crate) use self::tasks::Ledger;
 use self::tasks::Tasks;
@@ -212,6 +215,8 @@ pub(crate) struct Core {
     found: LastFound,
     /// Looks whether the upstream says something else of itself after a loss.
     watching: Mutex<Option<AbortHandle>>,
+    /// Who wants to know what is offered by lines that are shared.
+    on_turn: Option<OnTurn>,
 }
 
 /// What the upstream said of itself when it was met last.
@@ -255,6 +260,9 @@ impl Core {
                     let farewells = Arc::clone(&self.farewells);
                     let pool = Pool::start(self.making.clone(), None, &self.options, farewells);
                     pool.beside(self.doubted());
+                    if let Some(on_turn) = &self.on_turn {
+                        pool.tell(Some(Arc::clone(principal)), Arc::clone(on_turn));
+                    }
                     pool
                 };
                 Arc::clone(pools.entry(Arc::clone(principal)).or_insert_with(made))
@@ -298,17 +306,19 @@ impl Relay {
         let pool = Pool::start(making.clone(), None, &options, Arc::clone(&farewells));
         let settled = pool.meet(options.opening).await?;
         let ledger = Ledger::new(&options.limits);
-        Ok(Self::of(making, None, pool, farewells, &settled, (options, ledger)))
+        Ok(Self::of(making, (None, None), pool, farewells, &settled, (options, ledger)))
     }
 
     /// A relay to an upstream that someone else keeps a connection to, which has settled so. Where they lend it, it is the
-    /// first line. Who made which task there is known from before.
+    /// first line. Who made which task there is known from before. `on_turn` is told what becomes of what is offered by
+    /// lines that are shared.
     pub(crate) fn beside(
         met: &Managed,
         (lend, loan): (Lend, Option<&Loan>),
         settled: &Settled,
         making: Making,
         (options, ledger): (Options, Arc<Ledger>),
+        on_turn: Option<OnTurn>,
     ) -> Self {
         let farewells = Arc::new(Farewells::default());
         let lent = match (lend, settled.revision.era()) {
@@ -316,12 +326,15 @@ impl Relay {
             (Lend::Modern, Era::Legacy) => loan.map(|loan| (met.clone(), Some(loan.clone()))),
         };
         let pool = Pool::start(making.clone(), lent, &options, Arc::clone(&farewells));
-        Self::of(making, Some(met.clone()), pool, farewells, settled, (options, ledger))
+        if let Some(on_turn) = &on_turn {
+            pool.tell(None, Arc::clone(on_turn));
+        }
+        Self::of(making, (Some(met.clone()), on_turn), pool, farewells, settled, (options, ledger))
     }
 
     fn of(
         making: Making,
-        met: Option<Managed>,
+        (met, on_turn): (Option<Managed>, Option<OnTurn>),
         pool: Arc<Pool>,
         farewells: Arc<Farewells>,
         settled: &Settled,
@@ -358,6 +371,7 @@ impl Relay {
             options,
             found: LastFound::default(),
             watching: Mutex::default(),
+            on_turn,
         });
         core.pool.beside(core.doubted());
         let watching = tokio::spawn(watch(first, Arc::downgrade(&core))).abort_handle();

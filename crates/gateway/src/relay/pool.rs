@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::askable::Askable;
 use super::line::{Hears, Line, level_of};
 use super::loan::Loan;
+use super::shelf::{OnTurn, Shelf, Turned};
 use super::tasks::Tended;
 use super::voice::{Holder, Voice};
 use super::{Behind, Farewells, Isolation, Options};
@@ -46,6 +47,8 @@ pub(super) struct Pool {
     farewells: Arc<Farewells>,
     /// The connection that is looked after when a line is lost; none: a line says nothing of others.
     first: OnceLock<Managed>,
+    /// Whose it is, and who wants to know what is offered by its lines.
+    told: OnceLock<(Option<Arc<str>>, OnTurn)>,
 }
 
 /// Where lines stand.
@@ -165,6 +168,7 @@ impl Pool {
             listens: Mutex::default(),
             farewells,
             first: OnceLock::new(),
+            told: OnceLock::new(),
         });
         let tidying = tokio::spawn(tidy(Arc::downgrade(&pool), Arc::clone(&pool.idled))).abort_handle();
         // Nobody else has it yet, so it is not set.
@@ -178,6 +182,20 @@ impl Pool {
             // Nobody else sets it.
             let _ = self.first.set(first);
         }
+    }
+
+    /// What is offered by lines to come is told, as by those of this principal.
+    pub(super) fn tell(&self, principal: Option<Arc<str>>, on_turn: OnTurn) {
+        // Nobody else sets it.
+        let _ = self.told.set((principal, on_turn));
+    }
+
+    /// The line that a call takes which finds nobody else there.
+    pub(super) fn foremost(&self, askable: Askable) -> Option<Managed> {
+        let shelves = lock(&self.shelves);
+        let shelf = shelves.get(&Place::Kept(askable))?;
+        let entry = shelf.iter().find(|entry| entry.held != Held::Spoiled).or_else(|| shelf.first())?;
+        Some(entry.shared.line.managed.clone())
     }
 
     /// The line that nobody can be asked on.
@@ -272,8 +290,12 @@ impl Pool {
     }
 
     /// Opens a line, for this shelf.
-    fn open(&self, askable: Askable, key: Place) -> Entry {
-        let voice = Arc::new(Voice::beside(self.first.get().cloned()));
+    fn open(self: &Arc<Self>, askable: Askable, key: Place) -> Entry {
+        let told = self.told.get().filter(|_| key == Place::Kept(askable)).map(|(principal, on_turn)| {
+            let shelf = Shelf::new(Arc::downgrade(self), principal.clone(), askable);
+            (Arc::clone(on_turn), shelf)
+        });
+        let voice = Arc::new(Voice::beside(self.first.get().cloned(), told));
         let hears: Weak<Voice> = Arc::downgrade(&voice);
         let hears: Weak<dyn Hears> = hears;
         let line = Line::open(&self.making, askable.capabilities(), hears);
@@ -316,6 +338,9 @@ impl Pool {
         let (free, spoiled) = (!kept && entry.running == 0, entry.held == Held::Spoiled);
         if free && spoiled {
             self.leave(&shelf.remove(at));
+        } else if spoiled {
+            // Who holds a line next holds another.
+            entry.shared.voice.turn(Turned::Gone);
         }
         drop(shelves);
         self.freed.notify_waiters();
@@ -353,6 +378,7 @@ impl Pool {
 
     /// Under the lock, so that whoever counts lines counts it here or there.
     fn leave(self: &Arc<Self>, entry: &Entry) {
+        entry.shared.voice.turn(Turned::Gone);
         self.leaving.fetch_add(1, Ordering::SeqCst);
         let leaving = Leaving(Arc::downgrade(self));
         self.farewells.say_with(entry.shared.line.managed.clone(), "no call needs it any more", leaving);
@@ -382,6 +408,7 @@ impl Pool {
     pub(super) async fn close(&self, reason: &'static str) {
         let shelves = std::mem::take(&mut *lock(&self.shelves));
         for entry in shelves.into_values().flatten().filter(|entry| entry.shared.origin == Origin::Own) {
+            entry.shared.voice.turn(Turned::Gone);
             entry.shared.line.managed.close(reason).await;
         }
     }

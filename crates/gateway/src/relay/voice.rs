@@ -10,7 +10,7 @@ use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::fleet::GATHER;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Answers, Ask, LogLevel, Outcome, Refusal};
+use cardan_proto::session::event::{Answers, Ask, Change, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Handler;
 use tokio::sync::{Notify, oneshot};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::line::{Hears, nobody};
 use super::names::Names;
+use super::shelf::{OnTurn, Shelf, Turned};
 use super::tasks::Tended;
 use super::who::Who;
 use crate::fleet::lock;
@@ -30,6 +31,8 @@ pub(super) struct Voice {
     pub(super) tended: Tended,
     /// The connection that is looked after when the line is lost.
     first: Option<Managed>,
+    /// Who wants to know what is offered by the line, and where it stands.
+    told: Option<(OnTurn, Shelf)>,
 }
 
 /// The call that holds a line alone.
@@ -42,9 +45,16 @@ pub(super) enum Holder {
 }
 
 impl Voice {
-    /// Of a line that leads where `first` does.
-    pub(super) fn beside(first: Option<Managed>) -> Self {
-        Self { first, ..Self::default() }
+    /// Of a line that leads where `first` does, and of which someone wants to know what is offered there.
+    pub(super) fn beside(first: Option<Managed>, told: Option<(OnTurn, Shelf)>) -> Self {
+        Self { first, told, ..Self::default() }
+    }
+
+    /// What is offered by the line is not what it was.
+    pub(super) fn turn(&self, turned: Turned) {
+        if let Some((on_turn, shelf)) = &self.told {
+            on_turn(shelf, turned);
+        }
     }
 
     pub(super) fn give(&self, holder: Option<Holder>) {
@@ -87,10 +97,15 @@ impl Hears for Voice {
         }
     }
 
+    fn changed(&self, change: &Change) {
+        self.turn(Turned::Changed(change.clone()));
+    }
+
     fn lost(&self) {
         if let Some(first) = &self.first {
             first.doubt();
         }
+        self.turn(Turned::Gone);
     }
 }
 
