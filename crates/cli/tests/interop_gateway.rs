@@ -104,7 +104,9 @@ fn words(command: &Command) -> String {
     words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
-/// The reference server and ours, behind one address: clients of both eras call both, hear progress and are asked.
+/// The reference server and ours, behind one address: clients of both eras call both, hear progress and are asked. What the
+/// reference server offers depends on what its client can be asked: once a modern client shares a session there, it is
+/// offered what that session is.
 #[test]
 fn server_everything_among_others() {
     let Some(everything) = everything() else { return };
@@ -130,6 +132,12 @@ fn server_everything_among_others() {
         assert!(asked.stdout.contains("Ada"), "{era}: {asked:#?}");
         call(&["demo__add", "a:=2", "b:=3"]).exits(0).prints("{\"sum\":5}\n");
     }
+    let listed = cardan(&["list", &address, "tools", "--era", "modern", "--json"]).exits(0).stdout;
+    assert!(listed.contains("everything__echo"), "{listed}");
+    assert!(
+        !listed.contains("everything__trigger-sampling-request"),
+        "nobody here answers such asks: {listed}"
+    );
     assert_eq!(gateway.stop(), Some(0));
 }
 
