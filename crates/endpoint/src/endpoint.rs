@@ -18,7 +18,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::replicas::LINGER;
 use cardan_proto::method::Method;
 use cardan_replicas::{Pass, Still};
-use cardan_runtime::service::{Host, Service};
+use cardan_runtime::service::{Host, Service, observe};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 
@@ -27,7 +27,9 @@ use crate::door::{CLOSING, Door, Doorway};
 use crate::elsewhere::{Came, settle};
 use crate::events::{self, Streams};
 use crate::hub::Posted;
-use crate::ingress::{Meaning, Meaningless, Shown, admit, admit_forwarded, agreed, read_body, understand};
+use crate::ingress::{
+    Meaning, Meaningless, Shown, admit, admit_forwarded, agreed, read_body, refused, understand,
+};
 use crate::legacy;
 use crate::options::{Options, Paths, Replies, Traces, Verify};
 use crate::page::{self, Page};
@@ -433,6 +435,9 @@ fn modern<H: Host>(
     match agreed(call, &headers, principal, shared) {
         Ok(strays) => call.strays = strays,
         Err(refusal) => {
+            if let Some(event) = refused(call, &refusal) {
+                observe(&*service, &event);
+            }
             let id = Some(call.id.clone());
             let unsupported = |requested: &str| unsupported(requested, &shared.host.config(None));
             return Posting::Answered(Answer::on(headers).disagreement(id, &refusal, unsupported));

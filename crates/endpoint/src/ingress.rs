@@ -23,6 +23,7 @@ use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Pa
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
+use cardan_proto::session::event::Event;
 use cardan_replicas::Pass;
 use cardan_runtime::service::{Host, StrayHeaders};
 use http::header::AUTHORIZATION;
@@ -299,6 +300,23 @@ pub(crate) fn agreed<H: Host>(
             Strays::collect(headers, mirrored.as_deref(), &config.limits).map_err(agree::Refusal::Strays)
         }
         _ => Ok(None),
+    }
+}
+
+/// What the service is to hear of a call that no session will see. One that is of no revision spoken here is no call of ours, as on a
+/// stream.
+pub(crate) fn refused(call: &Call, why: &agree::Refusal) -> Option<Event> {
+    let version = call.params.meta_text(MetaKey::ProtocolVersion);
+    let known = || version.as_deref().and_then(Revision::parse).is_some_and(|one| one.has(&call.method));
+    match why {
+        agree::Refusal::Method { .. } => known().then(|| Event::Untold(call.clone())),
+        agree::Refusal::Missing { .. }
+        | agree::Refusal::Malformed { .. }
+        | agree::Refusal::Value { .. }
+        | agree::Refusal::Differs { .. }
+        | agree::Refusal::Param(_)
+        | agree::Refusal::Strays(_) => Some(Event::Disagreed(call.clone())),
+        agree::Refusal::Reply | agree::Refusal::Meta { .. } | agree::Refusal::Version { .. } => None,
     }
 }
 

@@ -2,16 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+mod common;
+
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use cardan_client::{Client, way};
 use cardan_config::File;
 use cardan_dial::{Http, Kind};
 use cardan_endpoint::listener::Listener;
-use cardan_endpoint::{Endpoint, Options, Sites};
+use cardan_endpoint::{Endpoint, Grant, Options, Sites};
+use cardan_gateway::audit::Audit;
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
-use cardan_gateway::front::{self, Front};
+use cardan_gateway::front::{self, Front, Refused};
 use cardan_gateway::rules::{RuleSet, Rules};
 use cardan_proto::http::origin::{Allow, Ports};
 use cardan_proto::limits::Limits;
@@ -19,6 +23,7 @@ use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::service::Host as _;
 use cardan_server::{Server, schemars, serde};
+use common::Scratch;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -56,6 +61,10 @@ async fn gateway() -> (SocketAddr, Front) {
 }
 
 async fn gateway_with(rules: RuleSet) -> (SocketAddr, Front) {
+    gateway_of(rules, front::Options::default(), options()).await
+}
+
+async fn gateway_of(rules: RuleSet, front: front::Options, options: Options) -> (SocketAddr, Front) {
     let upstream = upstream().await;
     let http =
         Http::new(&format!("http://{upstream}/mcp")).unwrap().kind(Kind::Auto).limits(&Limits::DEFAULT);
@@ -63,10 +72,10 @@ async fn gateway_with(rules: RuleSet) -> (SocketAddr, Front) {
     let making = Making { connector: Client::builder("gateway", "1"), way, policy: Policy::REMOTE };
     let spec = Spec { rules, ..Spec::new("my weather", "http", "digest", making) };
     let fleet = Fleet::start(vec![spec], fleet::Options::default());
-    let front = Front::start(fleet, front::Options::default());
+    let front = Front::start(fleet, front);
     let (listener, address) = listener().await;
     let alone = front.clone();
-    let sites = Sites::new(front.clone(), options(), "/servers/", move |name| alone.alone(name));
+    let sites = Sites::new(front.clone(), options, "/servers/", move |name| alone.alone(name));
     tokio::spawn(listener.serve(sites, std::future::pending()));
     (address, front)
 }
@@ -162,6 +171,68 @@ async fn headers_of_tools_with_new_names_are_checked_and_made() {
             && front.mirrors("my_weather__forecast", None).is_none()
     );
     front.end("done").await;
+}
+
+/// T15: what HTTP refuses by its headers alone, or as a method that there is not, is written down and counted, though no session saw it.
+#[tokio::test]
+async fn t15_what_is_refused_before_its_session_is_written_down() {
+    let scratch = Scratch::new("audit-headers");
+    let file = scratch.path().join("audit.jsonl");
+    let audit = Arc::new(Audit::file(&file, |line| panic!("{line}")).unwrap());
+    let kept = front::Options { audit: Some(Arc::clone(&audit)), ..front::Options::default() };
+    let options = options().verify(|token: Option<&str>| Grant::Granted(token.map(Arc::from)));
+    let (address, front) = gateway_of(RuleSet::default(), kept, options).await;
+    front.settled().await;
+    let hidden = "[policy.bob]\ntools = { allow = [] }\n";
+    let hidden = File::parse(Path::new("cardan.toml"), hidden, None).unwrap();
+    front.protect(cardan_gateway::policy::Policy::of(&[hidden.policy]));
+
+    let (seen, able) = ("my_weather__forecast", json!({}));
+    let same = "mcp-param-region: nord\r\n";
+    for (who, method, name, says, more, able, status) in [
+        ("bob", "tools/call", seen, seen, "", &able, 404),
+        ("bob", "tools/call", "a-canary", "a-canary", "", &able, 404),
+        // What is hidden is not tried unseen by whoever sends wrong headers along.
+        ("bob", "tools/call", seen, seen, "mcp-method: ping\r\n", &able, 400),
+        ("ada", "tools/call", seen, "another", same, &able, 400),
+        ("ada", "tools/call", seen, seen, "mcp-param-region: a-canary\r\n", &able, 400),
+        ("ada", "tools/call", "a-canary", "another", "", &able, 400),
+        ("ada", "tools/call", seen, seen, same, &able, 200),
+        // No call of something that could be written down, and nothing that is a call of the revision it names.
+        ("bob", "tools/list", seen, seen, "", &able, 400),
+        ("ada", "tools/call", seen, seen, same, &Value::Null, 400),
+    ] {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": able});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method,
+            "params": {"name": name, "arguments": {"region": "nord"}, "_meta": meta}});
+        let more = format!("authorization: Bearer {who}\r\n{more}");
+        let (got, answer) = post(address, says, &more, &call).await;
+        assert_eq!(got, status, "{who} {method} {name} {more}: {answer}");
+    }
+    let counted: Vec<_> = Refused::ALL.into_iter().zip(front.refused()).collect();
+    for wanted in [(Refused::Policy, 1), (Refused::Unknown, 1), (Refused::Headers, 4)] {
+        assert!(counted.contains(&wanted), "{counted:?}");
+    }
+    front.end("done").await;
+    audit.close();
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(!written.contains("canary"), "{written}");
+    let lines: Vec<_> = written
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| format!("{} {} {} {}", line["principal"], line["server"], line["name"], line["outcome"]))
+        .map(|line| line.replace('"', ""))
+        .collect();
+    let wanted = [
+        "bob my weather forecast refused",
+        "bob null null refused",
+        "bob my weather forecast refused",
+        "ada my weather forecast refused",
+        "ada my weather forecast refused",
+        "ada null null refused",
+        "ada my weather forecast done",
+    ];
+    assert_eq!(lines, wanted);
 }
 
 /// A path that leads nowhere says so, in one way only; what is another spelling of a name is another path.

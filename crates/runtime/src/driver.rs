@@ -28,7 +28,7 @@ use crate::cx::CallCx;
 use crate::inbox::{Inbox, Wish};
 use crate::link::{Link, Received};
 use crate::peer::{CallSlot, Happening, Peer, gone};
-use crate::service::Service;
+use crate::service::{Service, observe};
 use crate::tasks::{Polled, Tasks};
 
 /// Pumps one session over one link. Poll it to the end: it returns why the link ended.
@@ -392,6 +392,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             }
             Event::State(_)
             | Event::Untold(_)
+            | Event::Disagreed(_)
             | Event::Logged { .. }
             | Event::Pushes(_)
             | Event::Doubted
@@ -399,9 +400,8 @@ impl<L: Link, S: Service> Driver<L, S> {
         }
     }
 
-    /// Tells the application. What it does with it may panic: that is not the link's end.
     fn observe(&self, event: &Event) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.service.event(event)));
+        observe(&*self.service, event);
     }
 
     fn happen(&self, ticket: Ticket, happening: Happening) {

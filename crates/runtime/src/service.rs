@@ -1,6 +1,7 @@
 //! What one side does with the calls, asks and notes of the other.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -47,10 +48,16 @@ pub trait Service: Send + Sync + 'static {
         drop(note);
     }
 
-    /// Everything else that happens: states, findings, logs, progress, changes, calls of what was not told of. Called in order, must not block.
+    /// Everything else that happens: states, findings, logs, progress, changes, calls of what was not told of, or
+    /// whose headers say something else. Called in order, must not block.
     fn event(&self, event: &Event) {
         let _ = event;
     }
+}
+
+/// Tells the application. What it does with it may panic: that is not the end of whoever tells it.
+pub fn observe(service: &impl Service, event: &Event) {
+    let _ = catch_unwind(AssertUnwindSafe(|| service.event(event)));
 }
 
 /// Who serves links: one configuration, and one side of the conversation per principal.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::gated::Gated;
 use super::kin::{Fitted, One, Told};
 use super::own::Own;
-use super::refused::Refused;
+use super::refused::{Refused, Unheard};
 use super::relays::{self, Reached, sleeps};
 use super::stale::Turn;
 use super::trail::Trail;
@@ -106,8 +106,10 @@ impl Service for Desk {
     }
 
     fn event(&self, event: &Event) {
-        if let Event::Untold(call) = event {
-            self.0.untold(call);
+        match event {
+            Event::Untold(call) => self.0.unheard(call, Unheard::Untold),
+            Event::Disagreed(call) => self.0.unheard(call, Unheard::Disagreed),
+            _ => {}
         }
     }
 }

@@ -24,11 +24,23 @@ pub enum Refused {
     Rate,
     /// The principal asks for too much at a time.
     Concurrency,
+    /// Its headers say something else than its body.
+    Headers,
+}
+
+/// Why a call was answered before it came here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unheard {
+    /// The client was told that there is none of its kind.
+    Untold,
+    /// Its headers say something else than its body.
+    Disagreed,
 }
 
 impl Refused {
     /// All there are, in the order in which they are counted.
-    pub const ALL: [Self; 5] = [Self::Unknown, Self::Policy, Self::Pin, Self::Rate, Self::Concurrency];
+    pub const ALL: [Self; 6] =
+        [Self::Unknown, Self::Policy, Self::Pin, Self::Rate, Self::Concurrency, Self::Headers];
 
     /// In one word.
     #[must_use]
@@ -39,6 +51,7 @@ impl Refused {
             Self::Pin => "pin",
             Self::Rate => "rate",
             Self::Concurrency => "concurrency",
+            Self::Headers => "headers",
         }
     }
 }
@@ -70,19 +83,22 @@ impl Station {
         }
     }
 
-    /// The client tried something of which it was told that there is none of its kind, and has its answer already.
-    pub(super) fn untold(self: &Arc<Self>, call: &Call) {
+    /// The client tried something, and has its answer already.
+    pub(super) fn unheard(self: &Arc<Self>, call: &Call, why: Unheard) {
         let (kind, param) = match call.method {
             Method::ToolsCall => (Kind::Tools, Param::Name),
             Method::PromptsGet => (Kind::Prompts, Param::Name),
             Method::ResourcesRead => (Kind::Resources, Param::Uri),
             _ => return,
         };
-        let hidden = call.params.text(param).and_then(|key| self.offered(kind, &key));
-        let why = if hidden.is_some() { Refused::Policy } else { Refused::Unknown };
-        self.front.house.refusals.count(why);
+        let offered = call.params.text(param).and_then(|key| self.offered(kind, &key));
+        self.front.house.refusals.count(match (why, &offered) {
+            (Unheard::Disagreed, _) => Refused::Headers,
+            (Unheard::Untold, Some(_)) => Refused::Policy,
+            (Unheard::Untold, None) => Refused::Unknown,
+        });
         if let Some(trail) = Trail::begin(self, call) {
-            if let Some((server, own)) = &hidden {
+            if let Some((server, own)) = &offered {
                 trail.barred(server, own.as_deref());
             }
             trail.refuse();

@@ -447,6 +447,8 @@ pub enum Event {
     Called(Called),
     /// Server: the peer called what the capabilities do not tell of. It has its answer: there is no such method.
     Untold(Call),
+    /// Server: headers and body of a modern call over HTTP say different things. It has its answer, from whoever compared them.
+    Disagreed(Call),
     /// A call of the peer is no more: stop work, answer nothing.
     Withdrawn {
         /// Which.
