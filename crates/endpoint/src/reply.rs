@@ -48,7 +48,7 @@ impl Answer {
     /// A lane, not to be held back by anyone on the way.
     pub(crate) fn lane(mut self, lane: impl Lane + 'static) -> Response<Body> {
         self.0.insert(CONTENT_TYPE, CONTENT_EVENT_STREAM);
-        self.0.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        self.0.insert(CACHE_CONTROL, UNKEPT);
         self.0.insert(X_ACCEL_BUFFERING, UNBUFFERED);
         self.with(StatusCode::OK, Body::lane(lane))
     }
@@ -109,3 +109,6 @@ impl Answer {
         response
     }
 }
+
+/// Not even to be asked about again: a browser that keeps what it can of a stream sends the request that ends its session twice.
+const UNKEPT: HeaderValue = HeaderValue::from_static("no-cache, no-store, no-transform");

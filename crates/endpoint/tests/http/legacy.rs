@@ -214,7 +214,7 @@ async fn notes_precede_the_reply_on_its_stream() {
         let mut push = session.listening().await;
         let mut events = session.post(&tool_call(5, "steps", json!({}))).await.events().await;
         assert_eq!(events.head.header("x-accel-buffering"), "no");
-        assert!(events.head.header("cache-control").contains("no-cache"));
+        assert_eq!(events.head.header("cache-control"), "no-cache, no-store, no-transform");
         assert_eq!(events.message().await["params"]["progress"], 1.0);
         rig.signals.go.notify_one();
         assert_eq!(events.message().await["params"]["progress"], 2.0);

@@ -219,7 +219,7 @@ async fn notes_precede_the_reply_on_its_stream() {
     let mut events = rig.modern(&modern_tool(5, "steps", json!({}))).await.events().await;
     assert_eq!(events.head.header("content-type"), "text/event-stream");
     assert_eq!(events.head.header("x-accel-buffering"), "no");
-    assert!(events.head.header("cache-control").contains("no-cache"));
+    assert_eq!(events.head.header("cache-control"), "no-cache, no-store, no-transform");
     for progress in [1.0, 2.0] {
         let event = events.event().await.unwrap();
         assert_eq!(event.id, None);
