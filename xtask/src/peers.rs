@@ -3,8 +3,9 @@
 //! A peer is a folder below `peers/`: `node-*` with a `package.json`, `python-*` with a `requirements.txt`, or one with
 //! a `Cargo.toml`. Node packages go beside, the others into `target/peers/<name>`.
 //! A stamp remembers what was installed, so that the second run costs nothing. Some peers are no SDKs: a
-//! proxy, `nginx`, and shells.
+//! proxy, `nginx`, a browser, and shells.
 
+mod chromium;
 pub(crate) mod debian;
 mod nginx;
 mod shells;
@@ -75,6 +76,10 @@ pub(crate) fn set_up(root: &Path) -> Result<Peers> {
     if let Err(why) = nginx::set_up(root) {
         say(&format!("peer {}: not installed: {why:#}", nginx::NAME));
         missing.push(nginx::NAME);
+    }
+    if let Err(why) = chromium::set_up(root) {
+        say(&format!("peer {}: not installed: {why:#}", chromium::NAME));
+        missing.push(chromium::NAME);
     }
     for shell in shells::SHELLS {
         if let Err(why) = shell.set_up(root) {
