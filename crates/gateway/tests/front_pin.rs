@@ -8,6 +8,7 @@ mod relaying;
 
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use cardan_client::{CallError, Client};
 use cardan_gateway::audit::Audit;
 use cardan_gateway::fleet::{self, Fleet, Spec};
@@ -15,9 +16,11 @@ use cardan_gateway::front::{Front, Options};
 use cardan_gateway::pin::store::PinStore;
 use cardan_gateway::pin::{Mode, Pins};
 use cardan_proto::era::Era;
-use cardan_proto::session::event::Interest;
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{CallOptions, Interest, Vetting};
 use cardan_server::{Cx, Server, Stop, schemars, serde};
 use common::Scratch;
+use fronting::behalf::{on_behalf, policy};
 use fronting::{at, spec};
 use relaying::{answering, making, revisions, soon, text};
 use serde_json::json;
@@ -180,7 +183,7 @@ async fn t25_what_has_changed_for_one_alone_can_be_approved() {
     front.end("done").await;
 }
 
-/// T25: who tries a tool that is held back is written down, with the tool.
+/// T25: who tries a tool that is held back is written down, with the tool, also where it may see no tool at all.
 #[tokio::test]
 async fn t25_a_call_of_a_tool_that_is_held_back_is_written_down() {
     let world = World::new("pin-audit", Mode::Block);
@@ -192,6 +195,11 @@ async fn t25_a_call_of_a_tool_that_is_held_back_is_written_down() {
         tools(&client).await;
         // Only the first one is done.
         let _ = client.call_tool("one__who", &json!({})).unwrap().await;
+        front.protect(policy("[policy.bob]\ntools = { allow = [] }\n"));
+        let bob = on_behalf(&front, "bob", Era::Modern).await;
+        let options = CallOptions { vetting: Vetting::Unvetted, ..CallOptions::default() };
+        let params = Bytes::from_static(br#"{"name":"one__who"}"#);
+        bob.raw(Method::ToolsCall, Some(params), options).await.unwrap_err();
         front.end("done").await;
     }
     audit.close();
@@ -200,7 +208,8 @@ async fn t25_a_call_of_a_tool_that_is_held_back_is_written_down() {
         written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> =
         written.iter().map(|line| [&line["server"], &line["name"], &line["outcome"]]).collect();
-    assert_eq!(told, [["one", "who", "done"], ["one", "who", "refused"]]);
+    let refused = ["one", "who", "refused"];
+    assert_eq!(told, [["one", "who", "done"], refused, refused, refused]);
 }
 
 /// T25: by default it is told, once, and goes on; and what cannot be read approves nothing.

@@ -358,14 +358,9 @@ impl Station {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),
             };
-            let all = self.front.view();
-            let hidden = all.find(kind, &name);
-            if let Some(trail) = trail {
-                match (&hidden, all.held(&name).filter(|_| kind == Kind::Tools)) {
-                    (Some((upstream, own)), _) => trail.barred(upstream.name(), Some(own)),
-                    (None, Some((server, own))) => trail.barred(server, Some(own)),
-                    (None, None) => {}
-                }
+            let hidden = self.offered(kind, &name);
+            if let (Some(trail), Some((server, own))) = (trail, &hidden) {
+                trail.barred(server, own.as_deref());
             }
             if let Some((server, tool)) = self.view().held(&name).filter(|_| kind == Kind::Tools) {
                 self.front.house.refusals.count(Refused::Pin);

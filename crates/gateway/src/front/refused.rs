@@ -71,7 +71,7 @@ impl Refusals {
 }
 
 impl Station {
-    /// What others are offered under a name or at an address, whoever asks for it.
+    /// What others are offered under a name or at an address, or would be if it were not held back, whoever asks for it.
     pub(super) fn offered(&self, kind: Kind, key: &str) -> Option<Target> {
         let all = self.front.view();
         match kind {
@@ -79,7 +79,11 @@ impl Station {
                 Some((upstream, Likely::Said)) => Some((upstream.name().into(), all.written(upstream, key))),
                 _ => None,
             },
-            _ => all.find(kind, key).map(|(upstream, own)| (upstream.name().into(), Some(own))),
+            _ => {
+                let found = all.find(kind, key).map(|(upstream, own)| (upstream.name().into(), Some(own)));
+                let held = || all.held(key).filter(|_| kind == Kind::Tools);
+                found.or_else(|| held().map(|(server, own)| (server.into(), Some(own.into()))))
+            }
         }
     }
 
