@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cardan_client::CallError;
-use cardan_proto::era::Era;
+use cardan_proto::era::{Era, Revision, Revisions};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::CompleteParams;
@@ -387,4 +387,34 @@ async fn a_capability_that_is_missing_is_named() {
         let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
         assert!(data["requiredCapabilities"]["elicitation"].is_object(), "{cell:?}: {data}");
     }
+}
+
+/// ELI-1, MRTR-6: what a client declares that its revision does not have is not declared: no server asks it and fails for that.
+#[tokio::test]
+async fn clients_are_asked_what_their_revision_has() {
+    let old = [Revision::V2024_11_05, Revision::V2025_03_26, Revision::V2025_06_18];
+    for cell in CELLS.into_iter().filter(|cell| cell.client == Era::Legacy) {
+        let (relay, stage) = stage(cell).await;
+        for revision in old {
+            let client = answering("ada").revisions(Revisions::only(revision));
+            let client = connect(&relay, Era::Legacy, client).await;
+            assert_eq!(client.settled().revision, revision);
+            let form = soon("form", client.call_tool("form", &json!({})).unwrap()).await;
+            match revision {
+                Revision::V2025_06_18 => assert!(form.is_ok(), "{cell:?} {revision}: {form:?}"),
+                _ => lacks(form.unwrap_err(), "form", &format!("{cell:?} {revision}")),
+            }
+            let rounds = soon("rounds", client.call_tool("rounds", &json!({})).unwrap()).await;
+            lacks(rounds.unwrap_err(), "url", &format!("{cell:?} {revision}"));
+        }
+        assert_eq!(stage.runs.load(Ordering::SeqCst), old.len(), "{cell:?}: nobody is asked in vain");
+    }
+}
+
+/// The tool knew that it cannot ask in this mode.
+fn lacks(failed: CallError, mode: &str, of: &str) {
+    let CallError::Fault(fault) = failed else { panic!("{of}: {failed}") };
+    let data: Value =
+        serde_json::from_slice(fault.data.as_ref().unwrap_or_else(|| panic!("{of}: {fault}"))).unwrap();
+    assert!(data["requiredCapabilities"]["elicitation"][mode].is_object(), "{of}: {data}");
 }

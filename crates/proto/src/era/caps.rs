@@ -2,13 +2,15 @@
 //!
 //! The object itself stays open: unknown members are nobody's business here.
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::gates::{Elicitation, gates};
-use super::revision::Revision;
+use super::gates::{Elicitation, Gates, Tasks, gates};
+use super::revision::{Era, Revision};
 use crate::jsonrpc::object::Object;
+use crate::jsonrpc::splice::{Edit, member_of, splice};
 use crate::method::Method;
 use crate::model::capability::{settings, untrusted};
 use crate::model::{skill, task};
@@ -222,6 +224,43 @@ impl ClientCaps {
     }
 }
 
+/// What a legacy client declared, without what its revision does not have: nobody could ask for it, so nobody is told
+/// of it. Context for sampling stays, since it could always be wished for; and so does whatever is not known here.
+pub(crate) fn declared_in(revision: Revision, capabilities: Bytes) -> Bytes {
+    if revision.era() == Era::Modern {
+        return capabilities;
+    }
+    let gates = gates(revision);
+    let without = |name, dropped| {
+        let object = member_of(&capabilities, name).ok().flatten()?;
+        let left = splice(&object, &[Edit::Drop(dropped)]).ok()?;
+        (left != object).then_some(left)
+    };
+    let mut edits = Vec::new();
+    if gates.tasks != Tasks::Core {
+        edits.push(Edit::Drop("tasks"));
+    }
+    // No legacy revision has tasks as an extension.
+    let extensions = without("extensions", task::EXTENSION);
+    edits.extend(extensions.as_ref().map(|left| Edit::Set("extensions", left)));
+    let sampling = without("sampling", "tools").filter(|_| !gates.sampling_tools);
+    edits.extend(sampling.as_ref().map(|left| Edit::Set("sampling", left)));
+    let elicitation = without("elicitation", "url");
+    edits.extend(elicits(gates, &capabilities, elicitation.as_ref()));
+    splice(&capabilities, &edits).unwrap_or(capabilities)
+}
+
+/// What becomes of `elicitation`, of which this is left without addresses.
+fn elicits<'a>(gates: &Gates, capabilities: &[u8], left: Option<&'a Bytes>) -> Option<Edit<'a>> {
+    match gates.elicitation {
+        Elicitation::Absent => Some(Edit::Drop("elicitation")),
+        // What is left of who takes nothing but addresses would mean forms.
+        Elicitation::Form if !ClientCaps::read(capabilities).form => Some(Edit::Drop("elicitation")),
+        Elicitation::Form => left.map(|left| Edit::Set("elicitation", left)),
+        Elicitation::FormAndUrl => None,
+    }
+}
+
 /// The members of an ask that decide which capability it needs.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -249,7 +288,6 @@ impl AskShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
 
     fn elicit(params: &'static str) -> Ask {
         Ask { method: Method::ElicitationCreate, params: Some(Bytes::from_static(params.as_bytes())) }
@@ -329,6 +367,30 @@ mod tests {
         assert_eq!(plain.lacks_to_send(&sample("thisServer"), Revision::V2025_06_18), None);
         let none = ClientCaps::default().lacks_to_send(&sample("thisServer"), Revision::LATEST_MODERN);
         assert_eq!(none, Some(serde_json::json!({"sampling": {}})));
+    }
+
+    /// ELI-1, MRTR-6: what a revision does not have cannot be declared in it. Everything else stays as it came.
+    #[test]
+    fn nothing_is_declared_that_the_revision_does_not_have() {
+        let all = r#"{"x": 1.50,"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#;
+        let bare =
+            r#"{"x": 1.50,"roots":{"listChanged":true},"sampling":{"context":{}},"extensions":{"a/b":{}}}"#;
+        let form = r#"{"x": 1.50,"roots":{"listChanged":true},"sampling":{"context":{}},"elicitation":{"form":{}},"extensions":{"a/b":{}}}"#;
+        let most = r#"{"x": 1.50,"roots":{"listChanged":true},"sampling":{"tools":{},"context":{}},"elicitation":{"form":{},"url":{}},"tasks":{"list":{}},"extensions":{"a/b":{}}}"#;
+        for (revision, declared, left) in [
+            (Revision::V2024_11_05, all, bare),
+            (Revision::V2025_03_26, all, bare),
+            (Revision::V2025_06_18, all, form),
+            (Revision::V2025_11_25, all, most),
+            (Revision::V2026_07_28, all, all),
+            (Revision::V2025_06_18, r#"{"elicitation":{}}"#, r#"{"elicitation":{}}"#),
+            (Revision::V2025_06_18, r#"{"elicitation":{"url":{}}}"#, "{}"),
+            (Revision::V2025_03_26, r#"{"elicitation":7,"sampling":7}"#, r#"{"sampling":7}"#),
+            (Revision::V2025_03_26, "[]", "[]"),
+        ] {
+            let given = Bytes::copy_from_slice(declared.as_bytes());
+            assert_eq!(declared_in(revision, given), left, "{revision} {declared}");
+        }
     }
 
     /// TSKE-19: only the extension's own id declares it.

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Unsealed;
 use super::gates::{Elicitation, Tasks, gates};
 use super::revision::{Era, Revision};
+use super::{Unsealed, caps};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::Params;
 use crate::jsonrpc::fault::Fault;
@@ -82,7 +82,7 @@ pub(crate) fn initialize_params(config: &Config, revision: Revision) -> Bytes {
 pub(crate) struct Handshake {
     /// Settled by the server.
     pub(crate) revision: Revision,
-    /// What the client can do.
+    /// What the client can do, in this revision.
     pub(crate) capabilities: Bytes,
     /// Who it says it is, until our side was told.
     pub(crate) identity: Option<Bytes>,
@@ -124,7 +124,7 @@ pub(crate) fn handshake(params: &Params, config: &Config) -> Result<(Handshake, 
     let capabilities = wire.capabilities.map_or("{}", RawValue::get);
     let shake = Handshake {
         revision,
-        capabilities: Bytes::copy_from_slice(capabilities.as_bytes()),
+        capabilities: caps::declared_in(revision, Bytes::copy_from_slice(capabilities.as_bytes())),
         identity: wire.client_info.map(|info| Bytes::copy_from_slice(info.get().as_bytes())),
         readiness: Readiness::Awaited,
     };
