@@ -14,9 +14,11 @@
 //! * Modern calls share lines (`pool`). A call that may be asked by a legacy upstream, or that wants log notes, holds
 //!   a line alone: whatever comes by it belongs to that call. One that was given up leaves a line on which nobody is
 //!   told anything any more, since late words may still come.
-//! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on.
+//! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on. One that
+//!   wants addresses visited first has ended the call: the client is asked to visit them, and its retry is a new call (`detour`).
 
 mod askable;
+mod detour;
 mod explain;
 mod greeting;
 mod guest;
@@ -31,6 +33,7 @@ mod pool;
 mod replaced;
 mod reserve;
 mod running;
+mod seal;
 mod shelf;
 mod side;
 mod tasks;
@@ -77,6 +80,7 @@ pub(crate) use self::names::Names;
 use self::park::Park;
 use self::pool::Pool;
 use self::reserve::Reserve;
+pub use self::seal::Seal;
 pub(crate) use self::shelf::{OnTurn, Sharers, Shelf, Turned};
 pub use self::side::Side;
 pub(crate) use self::tasks::Ledger;
@@ -121,6 +125,8 @@ pub struct Options {
     pub limits: Limits,
     /// Counts the calls that wait for their client's answers, with those of other relays that have the same.
     pub unfinished: Unfinished,
+    /// Seals what clients hold while they are asked, alike for all relays that have the same.
+    pub seal: Seal,
 }
 
 impl Default for Options {
@@ -141,6 +147,7 @@ impl Default for Options {
             dialect: Dialect::Standard,
             limits: Limits::DEFAULT,
             unfinished: Unfinished::default(),
+            seal: Seal::default(),
         }
     }
 }

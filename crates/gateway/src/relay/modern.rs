@@ -21,16 +21,19 @@ use super::park::Bound;
 use super::pool::{HEARING, Need};
 use super::running::{Plan, Running, Words};
 use super::tasks::{self, Owner};
-use super::{Behind, Core};
+use super::{Behind, Core, detour};
 
 /// Answers one call of a modern client.
 pub(super) async fn call(
     core: Arc<Core>,
     principal: Option<Arc<str>>,
     cx: CallCx,
-    called: Called,
+    mut called: Called,
     held: Held,
 ) -> Answer {
+    if let Err(fault) = detour::admit(&core, principal.as_ref(), &mut called) {
+        return Answer::Fault(fault);
+    }
     let answered = match called.call.method {
         Method::SubscriptionsListen => match Interest::asked_by(&called.call.params) {
             Ok(interest) => {
@@ -104,7 +107,8 @@ async fn with_tasks(
 /// the call is a new one.
 pub(super) fn goes_on(core: &Core, called: &Called) -> bool {
     let parks = core.era() == Era::Legacy;
-    parks && called.answers.is_some() && called.call.params.get(Param::RequestState).is_some()
+    let retried = parks && called.answers.is_some() && called.call.params.get(Param::RequestState).is_some();
+    retried && !detour::is_back(core, called)
 }
 
 /// A retry: the call has been running all the while.
@@ -118,7 +122,7 @@ async fn go_on(
         let why = "params.requestState: not a string; send it back as it came";
         return Err(Fault::invalid_params(why));
     };
-    let bound = Bound::of(&called.call, principal.clone())?;
+    let bound = Bound::of(&called.call, principal.as_ref())?;
     let mut running = core.park.take(&state, &bound).await?;
     running.resume(cx, called.answers.take());
     running.run(core, principal, &called).await

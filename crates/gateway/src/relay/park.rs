@@ -13,6 +13,7 @@ use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_runtime::unfinished::{One, Unfinished};
 use orion::aead::{self, SecretKey};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
@@ -20,15 +21,15 @@ use super::running::Running;
 use crate::fleet::lock;
 
 /// Who may go on with a call, and with which.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Bound {
-    principal: Option<Arc<str>>,
+    principal: Option<Box<str>>,
     digest: Box<[u8]>,
 }
 
 impl Bound {
-    pub(super) fn of(call: &Call, principal: Option<Arc<str>>) -> Result<Self, Fault> {
-        Ok(Self { principal, digest: digest(call)? })
+    pub(super) fn of(call: &Call, principal: Option<&Arc<str>>) -> Result<Self, Fault> {
+        Ok(Self { principal: principal.map(|name| (&**name).into()), digest: digest(call)? })
     }
 }
 

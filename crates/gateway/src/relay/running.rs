@@ -22,7 +22,7 @@ use super::pool::{Lease, Need};
 use super::reserve::Ticket;
 use super::tasks::Owner;
 use super::voice::{Asking, Holder};
-use super::{Behind, Core, Isolation, terms};
+use super::{Behind, Core, Isolation, detour, terms};
 
 /// How a call is to be made by lines that are shared.
 pub(super) struct Plan {
@@ -188,7 +188,7 @@ impl Running {
         let outcome = match self.step().await {
             Step::Ended(outcome) => outcome,
             Step::Asked(entries) => {
-                let bound = Bound::of(&called.call, principal)?;
+                let bound = Bound::of(&called.call, principal.as_ref())?;
                 // What it tells meanwhile is for the retry.
                 self.call.lead(None);
                 self.held.park();
@@ -222,6 +222,10 @@ impl Running {
             Words::Upstreams => upstream,
         };
         let answer = terms::answer(outcome, method, client, upstream, &core.who);
+        let answer = match (client, upstream) {
+            (Era::Modern, Era::Legacy) => detour::answer(core, principal.as_ref(), called, answer)?,
+            _ => answer,
+        };
         Ok(match &core.options.explain {
             Some(explain) => explain.answer(answer, failure, &core.options.secrets),
             None => answer,

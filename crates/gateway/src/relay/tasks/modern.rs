@@ -27,7 +27,7 @@ use crate::relay::askable::Askable;
 use crate::relay::held::Held;
 use crate::relay::modern::Ear;
 use crate::relay::pool::{Lease, Need};
-use crate::relay::{Core, Isolation, terms};
+use crate::relay::{Core, Isolation, detour, terms};
 
 /// Answers a call that concerns tasks; nothing: it does not, and is a call like any other.
 pub(in crate::relay) async fn call(
@@ -124,13 +124,9 @@ impl Crossing<'_> {
             if refused && self.tasks.requires(&tool) != Some(true) {
                 return Ok(None);
             }
-            return Ok(Some(terms::answer(
-                outcome,
-                &Method::ToolsCall,
-                Era::Modern,
-                Era::Legacy,
-                &self.core.who,
-            )));
+            let who = &self.core.who;
+            let answer = terms::answer(outcome, &Method::ToolsCall, Era::Modern, Era::Legacy, who);
+            return detour::answer(self.core, self.owner.principal.as_ref(), called, answer).map(Some);
         };
         let task = cross::read(&made).ok_or_else(|| self.tasks.broken())?;
         let entry = self.tasks.ledger.mint(&task.task_id, self.owner.clone(), task.ttl);
