@@ -4,15 +4,16 @@
 
 mod relaying;
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use cardan_client::CallError;
+use cardan_client::{Answerers, CallError, Urls};
 use cardan_proto::era::{Era, Revision, Revisions};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::complete::CompleteParams;
-use cardan_proto::model::elicit::UrlAsk;
+use cardan_proto::model::elicit::{ElicitParams, ElicitResult, UrlAsk};
 use cardan_proto::model::form::Form;
 use cardan_proto::model::sampling::{CreateMessageParams, SamplingMessage};
 use cardan_proto::model::{
@@ -301,6 +302,28 @@ async fn asks_reach_the_client() {
         assert_eq!(text(&client, "rounds", json!({})).await, "Accept ada file:///ada", "{cell:?}");
         assert_eq!(stage.runs.swap(0, Ordering::SeqCst), 4, "{cell:?}: the handler ran once per round");
         assert_eq!(relay.census().1, 0, "{cell:?}: nothing stays parked");
+    }
+}
+
+/// ELI-14, ELI-15: a legacy client is asked to visit an address under an id, which its revision requires, whether the server gives one
+/// or not.
+#[tokio::test]
+async fn visits_have_an_id_where_they_need_one() {
+    for cell in CELLS.into_iter().filter(|cell| cell.client == Era::Legacy) {
+        let (relay, _) = stage(cell).await;
+        let ids = Arc::new(Mutex::new(HashSet::new()));
+        let kept = Arc::clone(&ids);
+        let visiting = Answerers::default().elicit(Urls::Offered, move |params| {
+            let ElicitParams::Url(ask) = params else { panic!("{params:?}") };
+            kept.lock().unwrap().insert(ask.elicitation_id.unwrap());
+            std::future::ready(Ok(ElicitResult::declined()))
+        });
+        let client = connect(&relay, Era::Legacy, plain().answer(visiting)).await;
+        for _ in 0..2 {
+            // It asks for more, which this client cannot be asked.
+            soon("rounds", client.call_tool("rounds", &json!({})).unwrap()).await.unwrap_err();
+        }
+        assert_eq!(ids.lock().unwrap().len(), 2, "{cell:?}");
     }
 }
 

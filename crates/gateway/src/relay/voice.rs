@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_client::Managed;
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
+use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::limits::fleet::GATHER;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answers, Ask, Change, LogLevel, Outcome, Refusal};
@@ -118,7 +121,7 @@ pub(super) fn asked<F>(
 where
     F: Future<Output = Outcome> + Send + 'static,
 {
-    ask.params = ask.params.map(|params| names.related(params));
+    ask.params = ask.params.map(|params| identified(&ask.method, names.related(params)));
     let method = ask.method.clone();
     let asking = by(ask);
     Box::pin(async move {
@@ -129,6 +132,21 @@ where
             other => Err(Who::client().fault(&other, &method)),
         }
     })
+}
+
+/// The params of an ask as a legacy client needs them: visits have an id there, which the modern era does not know. Nobody
+/// will announce the end of one that is made up here, and no client may count on that.
+fn identified(method: &Method, params: Bytes) -> Bytes {
+    let mode = || member_of(&params, "mode").ok().flatten().is_some_and(|mode| mode == "\"url\"");
+    if *method != Method::ElicitationCreate || !mode() {
+        return params;
+    }
+    let mut id = [0; 16];
+    if orion::util::secure_rand_bytes(&mut id).is_err() {
+        return params;
+    }
+    let id = format!("\"{}\"", URL_SAFE_NO_PAD.encode(id));
+    splice(&params, &[Edit::Default("elicitationId", id.as_bytes())]).unwrap_or(params)
 }
 
 /// The asks of one call, from round to round.
