@@ -14,6 +14,7 @@ use cardan_proto::model::roots::{ListRootsResult, Root};
 use cardan_proto::model::sampling::{CreateMessageParams, CreateMessageResult};
 use cardan_proto::model::uri;
 use cardan_proto::session::event::Ask;
+use cardan_runtime::cx::AskCx;
 use cardan_runtime::service::Handler;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,15 +40,18 @@ type Refused = Arc<dyn Fn(&Method, &Fault) + Send + Sync>;
 #[derive(Clone)]
 struct Relayed {
     capabilities: Value,
-    answer: Arc<dyn Fn(Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync>,
+    answer: Arc<OnAsk>,
 }
 
+type OnAsk = dyn Fn(Option<AskCx>, Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync;
+
 impl Answerers {
-    /// Passes every ask on to someone else, unread, who declared `capabilities`. Nothing of the rest counts.
+    /// Passes every ask on to someone else, unread, who declared `capabilities`. Nothing of the rest counts. What a task asks has no
+    /// context: it is taken back with the task.
     #[must_use]
     pub fn relayed<F>(capabilities: Value, answer: F) -> Self
     where
-        F: Fn(Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync + 'static,
+        F: Fn(Option<AskCx>, Ask) -> Handler<Result<Bytes, Fault>> + Send + Sync + 'static,
     {
         let relayed = Some(Relayed { capabilities, answer: Arc::new(answer) });
         Self { relayed, ..Self::default() }
@@ -109,9 +113,14 @@ impl Answerers {
         capabilities
     }
 
-    pub(crate) fn answer(&self, ask: &Ask, limits: &Limits) -> Handler<Result<Bytes, Fault>> {
+    pub(crate) fn answer(
+        &self,
+        cx: Option<AskCx>,
+        ask: &Ask,
+        limits: &Limits,
+    ) -> Handler<Result<Bytes, Fault>> {
         if let Some(relayed) = &self.relayed {
-            return (relayed.answer)(ask.clone());
+            return (relayed.answer)(cx, ask.clone());
         }
         let answered = match (&ask.method, &self.elicit, &self.sample, &self.roots) {
             (Method::ElicitationCreate, Some(elicit), ..) => {

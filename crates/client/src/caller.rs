@@ -286,7 +286,7 @@ impl Caller {
 
     /// Our answer to an ask that came in another way than by the session.
     pub(crate) async fn answer(&self, ask: Ask) -> Result<Bytes, Fault> {
-        self.answerers.answer(&ask, &self.config.limits).await
+        self.answerers.answer(None, &ask, &self.config.limits).await
     }
 
     pub(crate) fn max_pages(&self) -> usize {

@@ -16,6 +16,7 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::{Attribution, Config, EraChoice, Role, Shapes};
 use cardan_proto::session::event::{Ask, Cause, Event, Pushes};
 use cardan_proto::session::state::State;
+use cardan_runtime::cx::AskCx;
 use cardan_runtime::driver::Driver;
 use cardan_runtime::link::Link;
 use cardan_runtime::service::{Handler, Service};
@@ -459,8 +460,8 @@ impl Side {
 }
 
 impl Service for Side {
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
-        self.answerers.answer(&ask, &self.limits)
+    fn ask(&self, cx: AskCx, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        self.answerers.answer(Some(cx), &ask, &self.limits)
     }
 
     fn note(&self, note: Note) {

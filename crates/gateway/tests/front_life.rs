@@ -488,7 +488,7 @@ async fn what_is_declared_for_listing_is_not_declared_for_calls() {
         let declared = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         if let Ok(making) = &mut spec.making {
             making.connector =
-                making.connector.clone().answer(cardan_client::Answerers::relayed(declared, |_| {
+                making.connector.clone().answer(cardan_client::Answerers::relayed(declared, |_, _| {
                     Box::pin(std::future::ready(Ok(Bytes::from_static(b"{\"action\":\"accept\"}"))))
                 }));
         }

@@ -77,7 +77,7 @@ async fn tasks_of_the_extension_are_found_and_followed() {
     let front = both(Era::Modern, &go).await;
     let (told, mut notes) = mpsc::unbounded_channel();
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let nobody = |_| -> Handler<Result<Bytes, Fault>> {
+    let nobody = |_, _| -> Handler<Result<Bytes, Fault>> {
         Box::pin(std::future::ready(Err(Fault::internal("nobody is here to ask"))))
     };
     let connector = plain().answer(Answerers::relayed(capabilities.clone(), nobody)).observe(move |event| {

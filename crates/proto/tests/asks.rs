@@ -253,7 +253,7 @@ fn an_unanswerable_ask_ends_the_call() {
     client.local(Command::AnswerAsk { ask: asked[0].0, outcome: Err(Fault::new(-1, "user said no")) });
     assert!(matches!(client.outcome(), Outcome::Cancelled { reason, .. } if reason.contains("user said no")));
     let withdrawn: Vec<_> = client.events();
-    assert!(withdrawn.iter().any(|e| matches!(e, Event::AskWithdrawn { ask } if *ask == asked[1].0)));
+    assert!(withdrawn.iter().any(|e| matches!(e, Event::AskWithdrawn { ask, .. } if *ask == asked[1].0)));
     answer_ask(&mut client, asked[1].0, json!({"action": "accept"}));
     assert_eq!(client.sent(), NOTHING);
 }
@@ -435,7 +435,9 @@ fn a_legacy_client_answers_asks() {
     client.feed(legacy(4, "elicitation/create", json!({"message": "?"})));
     let ask = client.asked()[0].0;
     client.feed(cancel(4));
-    assert!(client.events().iter().any(|e| matches!(e, Event::AskWithdrawn { ask: gone } if *gone == ask)));
+    assert!(
+        client.events().iter().any(|e| matches!(e, Event::AskWithdrawn { ask: gone, .. } if *gone == ask))
+    );
     answer_ask(&mut client, ask, json!({"action": "accept"}));
     assert_eq!(client.sent(), NOTHING, "a cancelled ask is not answered");
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cardan_proto::era::{Era, Revision};
-use cardan_proto::session::event::{Ask, CallKey, Change, Command, Interest, LogLevel, Progress, Wanted};
+use cardan_proto::session::event::{
+    Ask, AskKey, CallKey, Change, Command, Interest, LogLevel, Progress, Wanted,
+};
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Theirs};
 use crate::peer::{CallHandle, Peer};
 
 /// The context of one running call. Cheap to clone.
@@ -60,7 +62,7 @@ impl CallCx {
 
     /// Why the caller gives this call up, in its own words: known while the handler is let go for it, and to nobody later.
     pub(crate) fn withdrawn(&self) -> Option<Box<str>> {
-        self.inbox.withdrawn(self.key)
+        self.inbox.withdrawn(Theirs::Call(self.key))
     }
 
     /// Lets the caller go: it comes back for the answer after `retry`. Only where the transport and the
@@ -100,5 +102,23 @@ impl CallCx {
     #[must_use]
     pub fn peer(&self) -> Peer {
         Peer::new(Arc::clone(&self.inbox))
+    }
+}
+
+/// The context of one ask of a server, while it is being answered. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct AskCx {
+    key: AskKey,
+    inbox: Arc<Inbox>,
+}
+
+impl AskCx {
+    pub(crate) fn new(key: AskKey, inbox: Arc<Inbox>) -> Self {
+        Self { key, inbox }
+    }
+
+    /// Why the server takes it back, in its own words: known while who answers is let go for it, and to nobody later.
+    pub(crate) fn withdrawn(&self) -> Option<Box<str>> {
+        self.inbox.withdrawn(Theirs::Ask(self.key))
     }
 }

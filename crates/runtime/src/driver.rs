@@ -24,8 +24,8 @@ use cardan_proto::session::event::{
 };
 
 use crate::clock::Clock;
-use crate::cx::CallCx;
-use crate::inbox::{Inbox, Wish};
+use crate::cx::{AskCx, CallCx};
+use crate::inbox::{Inbox, Theirs, Wish};
 use crate::link::{Link, Received};
 use crate::peer::{CallSlot, Happening, Peer, gone};
 use crate::service::{Service, observe};
@@ -345,7 +345,7 @@ impl<L: Link, S: Service> Driver<L, S> {
         match event {
             Event::Called(called) => self.called(called, cx),
             Event::Withdrawn { key, ref reason } => {
-                self.let_go(key, reason);
+                self.let_go(Theirs::Call(key), reason);
                 self.observe(&event);
             }
             Event::Asked { ask, ref what, .. } => {
@@ -353,8 +353,8 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.observe(&event);
                 self.asked(ask, what, cx);
             }
-            Event::AskWithdrawn { ask } => {
-                self.asks.stop(ask);
+            Event::AskWithdrawn { ask, ref reason } => {
+                self.let_go(Theirs::Ask(ask), reason);
                 self.observe(&event);
             }
             Event::Settled { ticket, outcome } => {
@@ -427,19 +427,19 @@ impl<L: Link, S: Service> Driver<L, S> {
 
     /// Drops a handler. What it passed on is given up meanwhile, in the peer's own words where there are any: what is said of
     /// calls that end with the link is none of the peer's.
-    fn let_go(&mut self, key: CallKey, reason: &str) {
+    fn let_go(&mut self, what: Theirs, reason: &str) {
         let theirs = self.phase == Phase::Running && !reason.is_empty();
-        if theirs {
-            self.inbox.withdraw(Some((key, reason.into())));
-        }
-        self.handlers.stop(key);
-        if theirs {
-            self.inbox.withdraw(None);
-        }
+        self.inbox.withdraw(theirs.then(|| (what, reason.into())));
+        match what {
+            Theirs::Call(key) => self.handlers.stop(key),
+            Theirs::Ask(key) => self.asks.stop(key),
+        };
+        self.inbox.withdraw(None);
     }
 
     fn asked(&mut self, ask: AskKey, what: Ask, cx: &mut Context<'_>) {
-        let polled = match catch_unwind(AssertUnwindSafe(|| self.service.ask(what))) {
+        let own = AskCx::new(ask, Arc::clone(&self.inbox));
+        let polled = match catch_unwind(AssertUnwindSafe(|| self.service.ask(own, what))) {
             Ok(handler) => self.asks.start(ask, handler, cx),
             Err(_) => Some(Polled::Panicked),
         };

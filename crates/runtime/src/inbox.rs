@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 
-use cardan_proto::session::event::{CallKey, Cause, Command, Ticket};
+use cardan_proto::session::event::{AskKey, CallKey, Cause, Command, Ticket};
 
 use crate::peer::CallSlot;
 use crate::witness::{Report, Witness};
@@ -78,8 +78,17 @@ struct Inner {
     gone: bool,
     minted: u64,
     dropped: u64,
-    /// The call of the peer whose handler is being let go, and why, as the peer put it.
-    withdrawn: Option<(CallKey, Box<str>)>,
+    /// What the peer wants no more and whose handler is being let go, and why, as the peer put it.
+    withdrawn: Option<(Theirs, Box<str>)>,
+}
+
+/// What the peer wants of us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Theirs {
+    /// A call.
+    Call(CallKey),
+    /// An ask of a server.
+    Ask(AskKey),
 }
 
 impl Inbox {
@@ -133,15 +142,15 @@ impl Inbox {
         self.lock().dropped
     }
 
-    /// The peer gives up a call of its own for this reason. Known for as long as its handler is being let go.
-    pub(crate) fn withdraw(&self, withdrawn: Option<(CallKey, Box<str>)>) {
+    /// The peer gives up something of its own for this reason. Known for as long as its handler is being let go.
+    pub(crate) fn withdraw(&self, withdrawn: Option<(Theirs, Box<str>)>) {
         self.lock().withdrawn = withdrawn;
     }
 
-    /// Why the peer gives up this call right now; nothing: it does not, or does not say.
-    pub(crate) fn withdrawn(&self, key: CallKey) -> Option<Box<str>> {
+    /// Why the peer gives this up right now; nothing: it does not, or does not say.
+    pub(crate) fn withdrawn(&self, what: Theirs) -> Option<Box<str>> {
         let inner = self.lock();
-        inner.withdrawn.as_ref().filter(|(gone, _)| *gone == key).map(|(_, reason)| reason.clone())
+        inner.withdrawn.as_ref().filter(|(gone, _)| *gone == what).map(|(_, reason)| reason.clone())
     }
 
     pub(crate) fn mint(&self) -> Ticket {

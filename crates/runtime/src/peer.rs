@@ -15,7 +15,7 @@ use cardan_proto::session::event::{
     Progress, Refusal, Ticket,
 };
 
-use crate::cx::CallCx;
+use crate::cx::{AskCx, CallCx};
 use crate::inbox::{Inbox, Unwanted, Wish};
 use crate::witness::Report;
 
@@ -186,6 +186,8 @@ struct SlotState {
     settled: bool,
     /// Where steps go. None: they wait here.
     onward: Option<CallCx>,
+    /// The ask that it passes on.
+    asked: Option<AskCx>,
 }
 
 impl CallSlot {
@@ -276,6 +278,12 @@ impl CallHandle {
         self.slot.lead(onward);
     }
 
+    /// It passes on what a server asks: where the server takes that back, this is given up for the same reason.
+    pub fn passing(self, ask: Option<AskCx>) -> Self {
+        self.slot.lock().asked = ask;
+        self
+    }
+
     /// Gives the call up, on the wire too. The outcome still comes, and says so.
     pub fn cancel(&self, reason: impl Into<Cow<'static, str>>) {
         let command = Command::Cancel { ticket: self.ticket, reason: reason.into() };
@@ -317,7 +325,8 @@ impl Drop for CallHandle {
                 return;
             }
             // Under the lock, so that it is told by whoever the call is made for now.
-            state.onward.as_ref().and_then(CallCx::withdrawn)
+            let given_up = state.onward.as_ref().and_then(CallCx::withdrawn);
+            given_up.or_else(|| state.asked.as_ref().and_then(AskCx::withdrawn))
         };
         match reason {
             Some(theirs) => self.cancel(String::from(theirs)),

@@ -12,7 +12,7 @@ use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::session::config::Config;
 use cardan_proto::session::event::{Answer, Ask, Called, Event};
 
-use crate::cx::CallCx;
+use crate::cx::{AskCx, CallCx};
 use crate::peer::Peer;
 use crate::unfinished::Unfinished;
 
@@ -32,7 +32,8 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// Client: the server asks for input.
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+    fn ask(&self, cx: AskCx, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+        drop(cx);
         let fault = Fault::method_not_found(ask.method.name());
         Box::pin(std::future::ready(Err(fault)))
     }

@@ -9,7 +9,7 @@ use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::session::config::{Config, EraChoice, Interests, Role};
 use cardan_proto::session::event::{Answer, Ask, CallOptions, Called, Change, Interest, Outcome};
-use cardan_runtime::cx::CallCx;
+use cardan_runtime::cx::{AskCx, CallCx};
 use cardan_runtime::driver::Driver;
 use cardan_runtime::memory;
 use cardan_runtime::peer::{Happening, Peer};
@@ -59,7 +59,7 @@ impl Service for Keeping {
 struct Rooted;
 
 impl Service for Rooted {
-    fn ask(&self, _ask: Ask) -> Handler<Result<Bytes, Fault>> {
+    fn ask(&self, _cx: AskCx, _ask: Ask) -> Handler<Result<Bytes, Fault>> {
         Box::pin(std::future::ready(Ok(Bytes::from_static(b"{\"roots\":[]}"))))
     }
 }

@@ -395,7 +395,7 @@ impl Oracle {
                     self.fail(|| format!("{who:?} is asked for {asked:?} in the name of {ticket:?}"));
                 }
             }
-            Event::AskWithdrawn { ask } => {
+            Event::AskWithdrawn { ask, .. } => {
                 let before = self.books(who).asks.insert(*ask, AskBook::Done);
                 if before != Some(AskBook::Open) {
                     self.fail(|| format!("{who:?} withdraws {ask:?}, which is {before:?}"));

@@ -14,7 +14,7 @@ use cardan_proto::session::event::{
     Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds,
 };
 use cardan_proto::task::{Design, cross};
-use cardan_runtime::cx::CallCx;
+use cardan_runtime::cx::{AskCx, CallCx};
 use cardan_runtime::peer::{Beside, Peer};
 use cardan_runtime::service::Handler;
 use serde_json::{Value, json};
@@ -315,13 +315,13 @@ impl Drop for Guest {
 
 /// Whatever comes by its line is for this client: on the lane of its latest call, else where it takes pushes.
 impl Hears for Guest {
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+    fn ask(&self, ours: Option<AskCx>, ask: Ask) -> Handler<Result<Bytes, Fault>> {
         match self.latest() {
-            Some(cx) => asked(ask, &self.names, |ask| cx.ask(ask)),
+            Some(cx) => asked(ask, &self.names, |ask| cx.ask(ask).passing(ours)),
             // A person may think.
             None => asked(ask, &self.names, |ask| {
                 let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
-                self.peer.call(ask.method, ask.params, options)
+                self.peer.call(ask.method, ask.params, options).passing(ours)
             }),
         }
     }

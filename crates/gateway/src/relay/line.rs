@@ -13,6 +13,7 @@ use cardan_proto::session::event::{Ask, Cause, Change, Event, LogLevel};
 use cardan_proto::session::state::{State, StateChange};
 use cardan_proto::task::cross;
 use cardan_proto::upkeep::condition::Condition;
+use cardan_runtime::cx::AskCx;
 use cardan_runtime::service::Handler;
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ use crate::fleet::lock;
 /// Who is concerned by what comes by a line.
 pub(super) trait Hears: Send + Sync + 'static {
     /// The upstream asks.
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>>;
+    fn ask(&self, ours: Option<AskCx>, ask: Ask) -> Handler<Result<Bytes, Fault>>;
 
     /// The upstream logs.
     fn log(&self, level: LogLevel, params: Bytes);
@@ -118,8 +119,8 @@ impl Line {
 /// A connector by whose links `hears` is asked and told things, as a client with these capabilities.
 pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn Hears>) -> Connector {
     let asked = Weak::clone(&hears);
-    let answerers = Answerers::relayed(capabilities, move |ask| match asked.upgrade() {
-        Some(hears) => hears.ask(ask),
+    let answerers = Answerers::relayed(capabilities, move |ours, ask| match asked.upgrade() {
+        Some(hears) => hears.ask(ours, ask),
         None => nobody(),
     });
     connector.answer(answerers).observe(move |event| {

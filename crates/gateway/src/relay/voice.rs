@@ -14,7 +14,7 @@ use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
 use cardan_proto::limits::fleet::GATHER;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answers, Ask, Change, LogLevel, Outcome, Refusal};
-use cardan_runtime::cx::CallCx;
+use cardan_runtime::cx::{AskCx, CallCx};
 use cardan_runtime::service::Handler;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -70,14 +70,14 @@ impl Voice {
 }
 
 impl Hears for Voice {
-    fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
+    fn ask(&self, ours: Option<AskCx>, ask: Ask) -> Handler<Result<Bytes, Fault>> {
         let holder = self.holder();
         if let Some(asking) = self.tended.ask(&ask, holder.is_some()) {
             return asking;
         }
         match holder {
             Some(Holder::Parks(asking)) => asking.ask(ask),
-            Some(Holder::Waits(cx, names)) => asked(ask, &names, |ask| cx.ask(ask)),
+            Some(Holder::Waits(cx, names)) => asked(ask, &names, |ask| cx.ask(ask).passing(ours)),
             None => nobody(),
         }
     }

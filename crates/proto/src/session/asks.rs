@@ -281,19 +281,19 @@ impl Session {
             .collect();
         for ask in asks {
             self.asks.open.remove(&ask);
-            self.event(Event::AskWithdrawn { ask });
+            self.event(Event::AskWithdrawn { ask, reason: "".into() });
         }
     }
 
     /// A legacy server takes its ask back.
-    pub(super) fn ask_cancelled(&mut self, cancelled: &CallId) -> bool {
+    pub(super) fn ask_cancelled(&mut self, cancelled: &CallId, reason: &str) -> bool {
         let found = self.asks.open.iter().find_map(|(ask, origin)| match origin {
             Origin::Call { id, .. } if id == cancelled => Some(*ask),
             _ => None,
         });
         let Some(ask) = found else { return false };
         self.asks.open.remove(&ask);
-        self.event(Event::AskWithdrawn { ask });
+        self.event(Event::AskWithdrawn { ask, reason: reason.into() });
         self.resume_idle();
         true
     }
@@ -326,7 +326,7 @@ impl Session {
     /// The link is gone: nobody wants the answers.
     pub(super) fn withdraw_asks(&mut self, cause: &Cause) {
         for (ask, _) in std::mem::take(&mut self.asks.open) {
-            self.event(Event::AskWithdrawn { ask });
+            self.event(Event::AskWithdrawn { ask, reason: "".into() });
         }
         for (ticket, _) in std::mem::take(&mut self.asks.rounds) {
             self.settle(ticket, Outcome::Lost { cause: cause.clone(), delivery: Delivery::Sent });

@@ -497,6 +497,8 @@ pub enum Event {
     AskWithdrawn {
         /// Which.
         ask: AskKey,
+        /// Why, as the server put it; empty: it did not say, or something else happened.
+        reason: Box<str>,
     },
     /// A listen of ours is in force.
     Listening {

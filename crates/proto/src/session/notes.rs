@@ -68,7 +68,8 @@ impl Session {
             return self.find(Rule::CancelUnknown, None, "no requestId".into());
         };
         let listen = id.as_number().is_some_and(|id| self.listen_torn_down(id));
-        if !listen && !self.ask_cancelled(&id) {
+        let reason = reason_of(&note.params, self.config.limits.reason_bytes);
+        if !listen && !self.ask_cancelled(&id, &reason) {
             self.find(Rule::CancelUnknown, Some(id), String::new());
         }
     }

@@ -93,7 +93,7 @@ impl Recipe {
             "sampling": {},
             "roots": { "listChanged": true },
         });
-        let answerers = Answerers::relayed(capabilities, |ask: Ask| {
+        let answerers = Answerers::relayed(capabilities, |_, ask: Ask| {
             let answer = match ask.method {
                 Method::RootsList => Ok(Bytes::from_static(b"{\"roots\":[]}")),
                 _ => Err(Fault::internal("nobody is here who could be asked; ask within a call")),
