@@ -238,3 +238,51 @@ async fn a_parked_call_is_in_flight() {
         front.end("done").await;
     }
 }
+
+/// MRTR-8: a state that is not good says why, as far as that can be known, and what to do.
+#[tokio::test(start_paused = true)]
+async fn a_state_that_is_not_good_says_why() {
+    let (front, next) =
+        (front(vec![processes("old", Era::Legacy).0]), front(vec![processes("old", Era::Legacy).0]));
+    let client = at(&front, Era::Modern, answering("ada")).await;
+    let elsewhere = at(&next, Era::Modern, answering("ada")).await;
+    let told = async |client: &Client, asked: &Value, why: &str| {
+        let fault = retry(client, asked).await.unwrap_err();
+        assert_eq!(fault.code, code::INVALID_PARAMS, "{fault}");
+        assert!(
+            fault.message.contains(why) && fault.message.contains("make the call again"),
+            "{why}: {fault}"
+        );
+    };
+    let (used, late, open) = (asked(&client).await, asked(&client).await, asked(&client).await);
+    retry(&client, &used).await.unwrap();
+    told(&client, &used, "it was used before;").await;
+    told(&elsewhere, &open, "sealed by another gateway, or before this one was started").await;
+    for (at, with, why) in [
+        (0, ["-", "_"], "sealed by another gateway"),
+        (20, ["-", "_"], "it was changed"),
+        (20, ["\u{e4}", "!"], "it is not ours"),
+    ] {
+        let mut changed = open.clone();
+        let mut state = open["requestState"].as_str().unwrap().to_owned();
+        let with = if state[at..].starts_with(with[0]) { with[1] } else { with[0] };
+        state.replace_range(at..=at, with);
+        changed["requestState"] = state.into();
+        told(&client, &changed, why).await;
+    }
+    let (mut other, _) = processes("new", Era::Legacy);
+    other.identity = "reached otherwise".into();
+    front.fleet().reload(vec![other]).await;
+    assert_eq!(text(&client, "one__who", json!({})).await, "new");
+    told(&client, &used, "it was used before, or its server was started again").await;
+    retry(&client, &open).await.unwrap();
+    tokio::time::sleep(TTL + Duration::from_secs(1)).await;
+    for state in [&used, &late, &open] {
+        told(&client, state, "it has expired").await;
+    }
+    let again = asked(&client).await;
+    tokio::time::sleep(TTL + Duration::from_secs(1)).await;
+    told(&client, &again, "it has expired").await;
+    front.end("done").await;
+    next.end("done").await;
+}

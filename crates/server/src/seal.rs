@@ -72,7 +72,7 @@ impl Sealer {
     pub(crate) fn open(&self, state: &str, call: &Call, principal: &str) -> Result<Held, Fault> {
         let sealed = URL_SAFE_NO_PAD.decode(state).map_err(|_| refused("it is not ours"))?;
         let plain = aead::open(&self.key, &sealed)
-            .map_err(|_| refused("it was changed, or sealed by someone else"))?;
+            .map_err(|_| refused("it was changed, or sealed by another process, perhaps before a restart; start the call again"))?;
         let envelope: Envelope =
             serde_json::from_slice(&plain).map_err(|_| refused("it is of another version"))?;
         let now = now();
@@ -166,7 +166,8 @@ mod tests {
         }
         assert!(sealer.open(&state, &call(CALL), "bob").is_err());
         assert!(sealer.open(&state, &call(r#"{"name":"ask","arguments":{"a":2,"b":2}}"#), "ada").is_err());
-        assert!(Sealer::random(Duration::from_secs(60)).open(&state, &call(CALL), "ada").is_err());
+        let restarted = Sealer::random(Duration::from_secs(60)).open(&state, &call(CALL), "ada").unwrap_err();
+        assert!(restarted.message.contains("before a restart; start the call again"), "{restarted}");
         let expired =
             Envelope { until: 1, principal: "ada".into(), call: digest(&call(CALL)).unwrap(), held: held() };
         let plain = serde_json::to_vec(&expired).unwrap();

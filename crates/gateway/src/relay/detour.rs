@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::Core;
 use super::park::Bound;
-use super::seal::{Age, refused};
+use super::seal::{Age, EXPIRED, refused};
 
 /// What the client holds.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) fn is_back(core: &Core, called: &Called) -> bool {
 pub(super) fn admit(core: &Core, principal: Option<&Arc<str>>, called: &mut Called) -> Result<(), Fault> {
     let Some((detour, age)) = opened(core, called) else { return Ok(()) };
     if age == Age::Expired {
-        return Err(refused("it has expired; make the call again"));
+        return Err(refused(EXPIRED));
     }
     let here = detour.server.as_deref() == core.options.name.as_deref();
     if !here || detour.bound != Bound::of(&called.call, principal)? {

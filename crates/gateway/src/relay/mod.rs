@@ -359,6 +359,7 @@ impl Relay {
             who,
             names,
             park: Arc::new(Park::new(
+                options.seal.clone(),
                 options.parked,
                 options.limits.request_state_ttl,
                 options.unfinished.clone(),

@@ -7,17 +7,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cardan_proto::jsonrpc::envelope::{Call, Param};
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_runtime::unfinished::{One, Unfinished};
-use orion::aead::{self, SecretKey};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::running::Running;
+use super::seal::{Age, EXPIRED, Seal, Unopened, refused};
 use crate::fleet::lock;
 
 /// Who may go on with a call, and with which.
@@ -35,7 +33,9 @@ impl Bound {
 
 /// The parked calls.
 pub(super) struct Park {
-    key: SecretKey,
+    seal: Seal,
+    /// Tells its names from those of others that seal alike.
+    lot: u64,
     max: usize,
     ttl: Duration,
     unfinished: Unfinished,
@@ -55,13 +55,20 @@ struct Parked {
     _unfinished: One,
 }
 
+/// What the client holds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Name {
+    lot: u64,
+    call: u64,
+}
+
 /// Where a call goes on.
 type Claim = oneshot::Sender<Running>;
 
 impl Park {
-    pub(super) fn new(max: usize, ttl: Duration, unfinished: Unfinished) -> Self {
-        let key = SecretKey::generate().expect("the system has a random source");
-        Self { key, max, ttl, unfinished, inner: Mutex::default() }
+    pub(super) fn new(seal: Seal, max: usize, ttl: Duration, unfinished: Unfinished) -> Self {
+        let lot = seal.lot();
+        Self { seal, lot, max, ttl, unfinished, inner: Mutex::default() }
     }
 
     /// How long a call stays.
@@ -86,8 +93,7 @@ impl Park {
         }
         inner.minted += 1;
         let name = inner.minted;
-        let sealed = aead::seal(&self.key, &name.to_be_bytes())
-            .map_err(|_| Fault::internal("cannot seal the request state"))?;
+        let sealed = self.seal.seal(Name { lot: self.lot, call: name }, self.ttl)?;
         let (claim, claimed) = oneshot::channel();
         inner.parked.insert(name, Parked { claim, bound, _unfinished: self.unfinished.begin() });
         let (park, ttl) = (Arc::downgrade(self), self.ttl);
@@ -96,36 +102,36 @@ impl Park {
                 forget(&park, name);
             }
         });
-        Ok(URL_SAFE_NO_PAD.encode(sealed).into())
+        Ok(sealed)
     }
 
     /// Hands a call out to the client it belongs to.
     pub(super) async fn take(&self, state: &str, bound: &Bound) -> Result<Running, Fault> {
         let claimed = self.claim(state, bound)?;
-        claimed.await.map_err(|_| refused(SPENT))
+        // It was given up just now.
+        claimed.await.map_err(|_| refused(EXPIRED))
     }
 
     /// Does a call wait here that this names?
     pub(super) fn has(&self, state: &str) -> bool {
-        self.open(state).is_ok_and(|name| lock(&self.inner).parked.contains_key(&name))
-    }
-
-    /// The name of a call, from what its client holds.
-    fn open(&self, state: &str) -> Result<u64, Fault> {
-        let sealed = URL_SAFE_NO_PAD.decode(state).map_err(|_| refused("it is not ours"))?;
-        let name = aead::open(&self.key, &sealed).ok().and_then(|name| name.try_into().ok());
-        name.map(u64::from_be_bytes).ok_or_else(|| refused("it was changed, or sealed by someone else"))
+        let opened = self.seal.open::<Name>(state);
+        opened
+            .is_ok_and(|(name, _)| name.lot == self.lot && lock(&self.inner).parked.contains_key(&name.call))
     }
 
     fn claim(&self, state: &str, bound: &Bound) -> Result<oneshot::Receiver<Running>, Fault> {
-        let name = self.open(state)?;
+        let (name, age) = self.seal.open::<Name>(state).map_err(Unopened::fault)?;
         let mut inner = lock(&self.inner);
-        match inner.parked.get(&name) {
-            None => return Err(refused(SPENT)),
-            Some(parked) if parked.bound != *bound => return Err(refused("it belongs to another call")),
-            Some(_) => {}
+        let parked = inner.parked.get(&name.call).filter(|_| name.lot == self.lot);
+        match (parked, age) {
+            (None, Age::Expired) => return Err(refused(EXPIRED)),
+            (None, Age::Good) if name.lot == self.lot => return Err(refused(SPENT)),
+            // Who knew whether it was is gone.
+            (None, Age::Good) => return Err(refused(REPLACED)),
+            (Some(parked), _) if parked.bound != *bound => return Err(refused("it belongs to another call")),
+            (Some(_), _) => {}
         }
-        let parked = inner.parked.remove(&name).ok_or_else(|| refused(SPENT))?;
+        let parked = inner.parked.remove(&name.call).ok_or_else(|| refused(SPENT))?;
         let (claim, claimed) = oneshot::channel();
         // Where it is too late by now, nothing comes of it.
         let _ = parked.claim.send(claim);
@@ -161,11 +167,8 @@ fn forget(park: &Weak<Park>, name: u64) {
     }
 }
 
-const SPENT: &str = "it was used before or has expired; start the call again";
-
-fn refused(why: &str) -> Fault {
-    Fault::invalid_params(format!("params.requestState: {why}"))
-}
+const SPENT: &str = "it was used before; make the call again";
+const REPLACED: &str = "it was used before, or its server was started again since; make the call again";
 
 /// Method and params, but for what a retry changes. Equal for equal values, however spelled.
 fn digest(call: &Call) -> Result<Box<[u8]>, Fault> {

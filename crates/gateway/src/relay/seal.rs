@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -24,6 +25,7 @@ struct Inner {
     mark: Mark,
     /// Times are told from here on: no other process has the key.
     since: Instant,
+    lots: AtomicU64,
 }
 
 type Mark = [u8; 8];
@@ -45,6 +47,11 @@ pub(super) enum Age {
 }
 
 impl Seal {
+    /// A number that nobody else has who seals alike.
+    pub(super) fn lot(&self) -> u64 {
+        self.0.lots.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Seals something for a while.
     pub(super) fn seal<T: Serialize>(&self, held: T, ttl: Duration) -> Result<Box<str>, Fault> {
         let content = Content { until_ms: self.now_ms().saturating_add(millis(ttl)), held };
@@ -55,7 +62,7 @@ impl Seal {
 
     /// What was sealed, and whether it is good still.
     pub(super) fn open<T: for<'a> Deserialize<'a>>(&self, state: &str) -> Result<(T, Age), Unopened> {
-        let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| Unopened::Foreign)?;
+        let bytes = URL_SAFE_NO_PAD.decode(state).map_err(|_| Unopened::Odd)?;
         let sealed = bytes.strip_prefix(&self.0.mark).ok_or(Unopened::Foreign)?;
         let plain = aead::open(&self.0.key, sealed).map_err(|_| Unopened::Changed)?;
         let Content { until_ms, held } = serde_json::from_slice(&plain).map_err(|_| Unopened::Other)?;
@@ -73,7 +80,7 @@ impl Default for Seal {
         let key = SecretKey::generate().expect("the system has a random source");
         let mut mark = Mark::default();
         orion::util::secure_rand_bytes(&mut mark).expect("the system has a random source");
-        Self(Arc::new(Inner { key, mark, since: Instant::now() }))
+        Self(Arc::new(Inner { key, mark, since: Instant::now(), lots: AtomicU64::default() }))
     }
 }
 
@@ -86,6 +93,8 @@ impl fmt::Debug for Seal {
 /// Why sealed text cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
+    /// Nothing that is sealed looks so.
+    Odd,
     /// It was not sealed with this key.
     Foreign,
     /// It was, but is another now.
@@ -93,6 +102,23 @@ pub(super) enum Unopened {
     /// It is something else that was sealed with it.
     Other,
 }
+
+impl Unopened {
+    /// As a client is told it.
+    pub(super) fn fault(self) -> Fault {
+        refused(match self {
+            Self::Odd => "it is not ours; send it back as it came, or make the call again",
+            Self::Foreign => {
+                "it was sealed by another gateway, or before this one was started; make the call again"
+            }
+            Self::Changed => "it was changed; send it back as it came, or make the call again",
+            Self::Other => "it belongs to another call",
+        })
+    }
+}
+
+/// Why a state is not good any more.
+pub(super) const EXPIRED: &str = "it has expired; make the call again";
 
 /// What a client is told whose state is not good.
 pub(super) fn refused(why: &str) -> Fault {
