@@ -22,6 +22,7 @@ use crate::answers::Person;
 use crate::apart;
 use crate::args::Options;
 use crate::catalogs::Shelf;
+use crate::ear::Ear;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -68,14 +69,28 @@ const RUNNING: &str = "waiting for the task";
 impl Connection {
     /// Starts or dials the server and opens a session.
     pub(crate) async fn open(target: &Target, options: &Options) -> Result<Self, Failure> {
-        Self::open_for(target, options, None).await
+        Self::open_with(target, options, None, None).await
+    }
+
+    /// The same for who listens.
+    pub(crate) async fn open_listening(
+        target: &Target,
+        options: &Options,
+        ear: Ear,
+    ) -> Result<Self, Failure> {
+        Self::open_with(target, options, None, Some(ear)).await
     }
 
     /// The same for whoever calls this tool.
-    pub(crate) async fn open_for(
+    pub(crate) async fn open_for(target: &Target, options: &Options, tool: &str) -> Result<Self, Failure> {
+        Self::open_with(target, options, Some(tool), None).await
+    }
+
+    async fn open_with(
         target: &Target,
         options: &Options,
         tool: Option<&str>,
+        ear: Option<Ear>,
     ) -> Result<Self, Failure> {
         let interrupts = Interrupts::watch()?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
@@ -86,7 +101,7 @@ impl Connection {
             _ => (None, limits.clone()),
         };
         let (watch, person) = (
-            Watch::new(loudness, options.strictness(), door.secrets()),
+            Watch::new(loudness, options.strictness(), door.secrets(), ear),
             Person::new(options, target, door.sampling(), door.secrets()),
         );
         let trace = Trace::wanted(options, watch.secrets());

@@ -13,6 +13,7 @@ mod cmd;
 mod connect;
 mod daemon;
 mod demo;
+mod ear;
 mod exit;
 mod failure;
 mod function;

@@ -21,8 +21,7 @@ pub(crate) fn event(event: &Event, secrets: &Redactor) {
         Event::Progressed { progress, .. } => progressed(progress),
         Event::Logged { params } => logged(params),
         Event::Found(finding) => found(finding),
-        // Those of a listen are told by whoever listens.
-        Event::Changed { tickets, change } if tickets.is_empty() => changed(change),
+        Event::Changed { change, .. } => changed(change),
         Event::Noted(note) => {
             let params = note.params.raw().and_then(|params| serde_json::from_slice(params).ok());
             line("note", &json!({ "method": note.method.name(), "params": params.unwrap_or(Value::Null) }))

@@ -7,6 +7,7 @@ use cardan_proto::model::logging::LogParams;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Event, LogLevel};
 
+use crate::ear::Ear;
 use crate::failure::{Failure, keep};
 use crate::look::style::Style;
 use crate::look::text::Line;
@@ -21,6 +22,8 @@ pub(crate) struct Watch {
     loudness: Loudness,
     strictness: Strictness,
     secrets: Redactor,
+    /// Who listens, if that is what the command is for.
+    ear: Option<Ear>,
 }
 
 /// How much is told while it happens.
@@ -44,8 +47,13 @@ struct Seen {
 const MAX_TOLD: usize = 20;
 
 impl Watch {
-    pub(crate) fn new(loudness: Loudness, strictness: Strictness, secrets: Redactor) -> Self {
-        Self { seen: Arc::default(), loudness, strictness, secrets }
+    pub(crate) fn new(
+        loudness: Loudness,
+        strictness: Strictness,
+        secrets: Redactor,
+        ear: Option<Ear>,
+    ) -> Self {
+        Self { seen: Arc::default(), loudness, strictness, secrets, ear }
     }
 
     /// What is not to be shown of anything.
@@ -74,7 +82,13 @@ impl Watch {
 
     /// Something happened on the link.
     pub(crate) fn event(&self, event: &Event) {
-        tagged::event(event, &self.secrets);
+        if let Some(ear) = &self.ear {
+            ear.event(event, &self.secrets);
+        }
+        match event {
+            Event::Changed { .. } if self.ear.is_some() => return,
+            _ => tagged::event(event, &self.secrets),
+        }
         match event {
             // Told on stdout by now.
             _ if tagging() == Tagging::Lines && !matches!(event, Event::Found(_)) => {}

@@ -371,7 +371,10 @@ impl<L: Link, S: Service> Driver<L, S> {
                 self.observe(&event);
                 self.happen(ticket, Happening::Step(params.clone()));
             }
-            Event::Listening { ticket, interest } => self.happen(ticket, Happening::Listening(interest)),
+            Event::Listening { ticket, ref interest } => {
+                self.happen(ticket, Happening::Listening(interest.clone()));
+                self.observe(&event);
+            }
             Event::Changed { ref tickets, ref change } => {
                 for ticket in tickets {
                     self.happen(*ticket, Happening::Change(change.clone()));

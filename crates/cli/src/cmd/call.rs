@@ -29,7 +29,7 @@ pub(crate) async fn run(args: CallArgs) -> Result<(), Failure> {
     let (tool, arguments) = Arguments::of_call(&tool, &words, args.as_deref())?;
     let check = if no_check { Check::No } else { Check::Yes };
     let results = Results::new(options.form(), &content)?;
-    let connection = Connection::open_for(&target, &options, Some(&tool)).await?;
+    let connection = Connection::open_for(&target, &options, &tool).await?;
     let outcome = call(&connection, &tool, arguments, check, &results).await;
     connection.finish(outcome).await
 }

@@ -5,16 +5,14 @@ use cardan_proto::era::Era;
 use cardan_proto::model::capability::{ListCapability, ServerCapabilities};
 use cardan_proto::session::event::{Change, Interest};
 use clap::Args;
-use serde_json::json;
 
 use crate::args::{Options, Server};
 use crate::connect::Connection;
+use crate::ear::Ear;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::look::args::LinesArgs;
-use crate::look::{Tagging, tagging};
-use crate::output::{self, Form, Reader, clean, json_line, tell};
-use crate::tagged;
+use crate::output::tell;
 use crate::target::Target;
 
 #[derive(Debug, Args)]
@@ -23,7 +21,7 @@ use crate::target::Target;
                       cardan listen [OPTIONS] <SERVER> [WHAT]...",
     after_help = "\
 WHAT is tools, resources, prompts or a resource's address; all three lists when left out. Changes go to stdout, a line each; \
-log notes to stderr. What the server does not tell is named; where it tells no changes but logs, those are shown alone. It ends \
+log notes and other notes to stderr, all in the order in which they come. What the server does not tell is named; where it tells no changes but logs, those are shown alone. It ends \
 with Ctrl-C, and when the server leaves.
 
 Examples:
@@ -48,8 +46,9 @@ pub(crate) async fn run(args: ListenArgs) -> Result<(), Failure> {
     let options = options.direct();
     let (target, words) = Target::split(words, server)?;
     let wanted = interest(&words)?;
-    let connection = Connection::open(&target, &options).await?;
-    let outcome = listen(&connection, wanted, options.form()).await;
+    let ear = Ear::new(wanted, options.form());
+    let connection = Connection::open_listening(&target, &options, ear.clone()).await?;
+    let outcome = listen(&connection, &ear).await;
     // Who watches ends the watching: that is no failure.
     match connection.finish(outcome).await {
         Err(failure) if failure.exit() == Exit::Interrupted => Ok(()),
@@ -75,24 +74,22 @@ fn interest(words: &[String]) -> Result<Interest, Failure> {
     Ok(interest)
 }
 
-async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result<(), Failure> {
-    let offered = offered(&wanted, &connection.client().server().capabilities);
+async fn listen(connection: &Connection, ear: &Ear) -> Result<(), Failure> {
+    let offered = offered(ear.wanted(), &connection.client().server().capabilities);
     if offered == Interest::default() {
-        return logs(connection, &wanted).await;
+        return logs(connection, ear).await;
     }
-    let mut listen = connection.client().listen(offered.clone());
-    let stands = connection.unless_interrupted(listen.ready()).await?;
-    // A legacy server agrees to nothing but addresses; what it declared is all that is known.
-    let stands = common(&stands, &offered);
-    tell(&standing(&wanted, &stands));
-    if stands == Interest::default() {
+    ear.offered(&offered);
+    let mut listen = connection.client().listen(offered);
+    let agreed = connection.unless_interrupted(listen.ready()).await?;
+    if ear.stands(&agreed) == Interest::default() {
         return Err(nothing(connection));
     }
-    while let Some(change) = next(connection, &mut listen).await? {
-        if output::write(&line(&change, form))? == Reader::Gone {
-            return Ok(());
-        }
-    }
+    // The ear tells changes where they happen; here they only show that the listen has not ended.
+    while tokio::select! {
+        change = next(connection, &mut listen) => change?.is_some(),
+        ended = ear.ended() => return ended,
+    } {}
     match connection.client().ended() {
         Some(cause) => Err(Failure::of_cause(cause)),
         None => {
@@ -103,15 +100,17 @@ async fn listen(connection: &Connection, wanted: Interest, form: Form) -> Result
 }
 
 /// Where no change is told there may be logs: those of the modern era belong to calls, and there are none.
-async fn logs(connection: &Connection, wanted: &Interest) -> Result<(), Failure> {
+async fn logs(connection: &Connection, ear: &Ear) -> Result<(), Failure> {
     let client = connection.client();
     let logs = client.server().capabilities.logging.is_some();
     if !logs || client.settled().revision.era() == Era::Modern {
         return Err(nothing(connection));
     }
-    tell(&format!("{}; its log notes are shown", standing(wanted, &Interest::default())));
-    let cause = connection.unless_interrupted(async { Ok(client.until_ended().await) }).await?;
-    Err(Failure::of_cause(cause))
+    tell(&format!("{}; its log notes are shown", ear.standing(&Interest::default())));
+    tokio::select! {
+        cause = connection.unless_interrupted(async { Ok(client.until_ended().await) }) => Err(Failure::of_cause(cause?)),
+        ended = ear.ended() => ended,
+    }
 }
 
 fn nothing(connection: &Connection) -> Failure {
@@ -134,51 +133,6 @@ fn offered(wanted: &Interest, can: &ServerCapabilities) -> Interest {
     }
 }
 
-fn common(one: &Interest, other: &Interest) -> Interest {
-    Interest {
-        tools: one.tools && other.tools,
-        prompts: one.prompts && other.prompts,
-        resources: one.resources && other.resources,
-        ..one.clone()
-    }
-}
-
 async fn next(connection: &Connection, listen: &mut Listen) -> Result<Option<Change>, Failure> {
     connection.unless_interrupted(async { Ok(listen.next().await) }).await
-}
-
-fn standing(wanted: &Interest, stands: &Interest) -> String {
-    let (listened, refused) = (names(stands), names(wanted));
-    let missing: Vec<_> = refused.into_iter().filter(|name| !listened.contains(name)).collect();
-    let mut line =
-        format!("listening to {}", if listened.is_empty() { "nothing".into() } else { listened.join(", ") });
-    if !missing.is_empty() {
-        line.push_str(&format!("; the server does not tell changes of {}", missing.join(", ")));
-    }
-    line
-}
-
-fn names(interest: &Interest) -> Vec<String> {
-    let lists = [("tools", interest.tools), ("prompts", interest.prompts), ("resources", interest.resources)];
-    let lists = lists.into_iter().filter(|(_, there)| *there).map(|(name, _)| name.to_owned());
-    lists.chain(interest.uris.iter().map(|uri| uri.to_string())).collect()
-}
-
-fn line(change: &Change, form: Form) -> String {
-    let (what, uri) = match change {
-        Change::Tools => ("tools", None),
-        Change::Prompts => ("prompts", None),
-        Change::Resources => ("resources", None),
-        Change::Resource(uri) => ("resource", Some(&**uri)),
-        Change::Task { id, .. } => ("task", Some(&**id)),
-    };
-    match (form, uri) {
-        _ if tagging() == Tagging::Lines => json_line(&tagged::changed(change)).into_owned(),
-        (Form::Json, Some(uri)) => {
-            json_line(&json!({ "changed": what, "uri": uri }).to_string()).into_owned()
-        }
-        (Form::Json, None) => json!({ "changed": what }).to_string(),
-        (Form::Text, Some(uri)) => format!("{what} changed: {}", clean(uri)),
-        (Form::Text, None) => format!("{what} changed"),
-    }
 }

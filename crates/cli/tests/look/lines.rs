@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 
 use serde_json::{Value, json};
 
+use super::common::pty::Pty;
 use super::common::{Ran, Scratch, Serving, cardan, demo, finish, has_python, signal, start};
 use super::server;
 
@@ -119,4 +120,45 @@ fn changes_are_told() {
         finish(child).exits(0);
         assert!(stdout.next().is_none());
     }
+}
+
+/// CLI-20: a listen tells everything in the order of the wire, and the same things in either form: nothing that nobody listens to.
+#[test]
+fn a_listen_is_told_in_its_order() {
+    if !has_python() {
+        return;
+    }
+    let words = ["listen", "tools", "look://page"];
+    let ran = cardan(&[&words[..], &["--jsonl"], &server("bursts")].concat()).exits(13);
+    let all = lines(&ran);
+    // What deviates is told in text where it is asked for, with `--verbose`.
+    let told: Vec<_> = all
+        .iter()
+        .filter(|line| line["type"] != "finding")
+        .map(|line| match line["type"].as_str().unwrap() {
+            "log" => line["data"].as_str().unwrap(),
+            "change" => line["changed"].as_str().unwrap(),
+            "note" => line["method"].as_str().unwrap(),
+            other => other,
+        })
+        .collect();
+    let note = "notifications/vendor/weather";
+    let order = ["first", "second", "tools", "third", "resource", note, "tools", "last", "error"];
+    assert_eq!(told, order, "{ran:#?}");
+    let shown = Pty::new(80).run(&[&words[..], &server("bursts")].concat());
+    let text = String::from_utf8(shown.bytes).unwrap().replace("\r\x1b[2K", "");
+    let told: Vec<_> = text.lines().take_while(|line| !line.contains("cardan: ")).map(plain).collect();
+    let note = "note: notifications/vendor/weather {\"sky\": \"clear\"}";
+    let changed = "resource changed: look://page";
+    let (listening, tools) = ("listening to tools, look://page", "tools changed");
+    let order =
+        ["info: first", listening, "info: second", tools, "info: third", changed, note, tools, "info: last"];
+    assert_eq!(told, order, "{text}");
+}
+
+/// A line of a terminal without colours.
+fn plain(line: &str) -> String {
+    let mut parts = line.trim_end().split("\x1b[");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |line, part| line + part.split_once('m').unwrap().1)
 }

@@ -2,7 +2,7 @@
 
 `neat` offers names and texts in several scripts, hints, Markdown, JSON, media and progress; `hostile` puts sequences that a
 terminal obeys wherever a text can stand; `breaks` a line break and what may pass for a row of ours; `vast` has texts of ten
-million characters; `spoiled` has an image that is no base64.
+million characters; `spoiled` has an image that is no base64; `bursts` tells everything of a listen in one write.
 """
 
 import base64
@@ -155,6 +155,26 @@ def call(number, name, token):
         reply(number, text("read"))
 
 
+def burst(number, uri):
+    """Notes before and after the answer, of what is listened to and of what is not, in one write."""
+    log = lambda data: {"method": "notifications/message", "params": {"level": "info", "data": data}}
+    messages = [
+        log("first"),
+        {"id": number, "result": {}},
+        log("second"),
+        {"method": "notifications/tools/list_changed"},
+        log("third"),
+        {"method": "notifications/prompts/list_changed"},
+        {"method": "notifications/resources/updated", "params": {"uri": uri}},
+        {"method": "notifications/vendor/weather", "params": {"sky": "clear"}},
+        {"method": "notifications/tools/list_changed"},
+        log("last"),
+    ]
+    sys.stdout.write("".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages))
+    sys.stdout.flush()
+    sys.exit(0)
+
+
 def ask(number, method, params):
     WAITING[f"ask-{number}"] = number
     send({"id": f"ask-{number}", "method": method, "params": params})
@@ -163,6 +183,8 @@ def ask(number, method, params):
 def answer(number, method, params):
     if method == "initialize":
         abilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
+        if manner == "bursts":
+            abilities |= {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
         if manner in ("hostile", "breaks"):
             abilities |= {"resources": {"subscribe": True}, "completions": {}}
         result = {
@@ -191,6 +213,8 @@ def answer(number, method, params):
         reply(number, {"description": t("x"), "messages": [message]})
     elif method == "completion/complete":
         reply(number, {"completion": {"values": [t("Ada"), t("Bob")], "total": 9}})
+    elif method == "resources/subscribe" and manner == "bursts":
+        burst(number, params["uri"])
     elif method == "resources/subscribe":
         reply(number, {})
         note("notifications/message", level="error", logger=t("disk"), data=t("full"))
