@@ -208,7 +208,7 @@ pub(crate) struct CallArgs {
     /// All arguments as one JSON object; @file reads a file, - reads stdin. Words replace what it says of their keys
     #[arg(long, value_name = "JSON", help_heading = INPUT)]
     pub(crate) args: Option<String>,
-    /// Send the arguments without checking them against the tool's schema
+    /// Check neither the arguments against the tool's schema nor its structured result against its output schema
     #[arg(long, help_heading = INPUT)]
     pub(crate) no_check: bool,
     #[command(flatten)]

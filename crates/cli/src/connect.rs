@@ -7,6 +7,7 @@ use bytes::Bytes;
 use cardan_client::{CallError, Client, Connector, Page, ToolTask};
 use cardan_dial::Http;
 use cardan_proto::era::Era;
+use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
@@ -174,6 +175,15 @@ impl Connection {
     /// Tells how what was listed deviates from its shape, where that was not told as it came: who lists wants to know.
     pub(crate) fn tell_misshapen(&self) {
         self.watch.tell_misshapen();
+    }
+
+    /// Tells what a command found in a result that the link takes for sound. Fails where nothing may be wrong.
+    pub(crate) fn found(&self, rule: Rule, detail: &str, message: String) -> Result<(), Failure> {
+        self.watch.found_beside(rule, detail);
+        match self.watch.strictness() {
+            Strictness::Strict => Err(Failure::of_result(message)),
+            Strictness::Standard | Strictness::Lenient => Ok(()),
+        }
     }
 
     /// Asks the server whether it lives.

@@ -74,6 +74,14 @@ impl Failure {
         failure
     }
 
+    /// The server answered, and what it answered is wrong in a way of which only strictness makes a failure.
+    pub(crate) fn of_result(message: impl Into<String>) -> Self {
+        let failure = Self::new(Exit::Violation, message).at(Class::Schema, Some(Step::Protocol));
+        let mut failure = failure.next(NOT_STRICT);
+        failure.circumstances.answered = true;
+        failure
+    }
+
     /// A person was asked for input and did not give it. Whether the server had the call is known from what came of it.
     pub(crate) fn unanswered(self, outcome: &Result<(), Self>) -> Self {
         let delivery = outcome.as_ref().map_or_else(Self::delivery, |()| Delivery::Sent);

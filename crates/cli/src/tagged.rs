@@ -109,11 +109,13 @@ fn logged(params: &[u8]) -> String {
 
 fn found(finding: &Finding) -> String {
     let mut members = json!({
-        "frame": finding.frame,
         "rule": finding.rule.id(),
         "detail": finding.detail,
         "clause": finding.rule.clause(),
     });
+    if finding.frame > 0 {
+        members["frame"] = json!(finding.frame);
+    }
     if !finding.bytes.is_empty() {
         members["bytes"] = json!(finding.bytes);
     }

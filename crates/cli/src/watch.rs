@@ -127,6 +127,20 @@ impl Watch {
         }
     }
 
+    /// Something was found beside the link. It is told to everybody: a failure that would tell it need not follow.
+    pub(crate) fn found_beside(&self, rule: Rule, detail: &str) {
+        let detail = self.secrets.redact(detail).into();
+        let finding = Finding { frame: 0, rule, call: None, detail, bytes: "".into() };
+        if (self.loudness, self.strictness) == (Loudness::Normal, Strictness::Standard) {
+            tell(&format!("finding: {finding}"));
+        }
+        self.event(&Event::Found(finding));
+    }
+
+    pub(crate) fn strictness(&self) -> Strictness {
+        self.strictness
+    }
+
     fn findings(&self) -> Vec<Finding> {
         self.lock().findings.clone()
     }

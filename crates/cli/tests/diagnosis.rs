@@ -141,6 +141,49 @@ fn a_misshapen_result_is_told_with_its_frame() {
         .tells(&["missing field `content`"]);
 }
 
+/// TOOL-10, CLI-24: a structured result that does not fit the tool's output schema is printed and told, and ends --strict.
+#[test]
+fn a_result_that_breaks_its_promise_is_told() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("promises");
+    let log = scratch.file("log");
+    let rule = "; rule: a structured result fits the output schema of its tool (tools)";
+    let cases = [
+        ("promises wrong", "/structuredContent/sky/degrees: value is not of type \"integer\""),
+        ("promises nothing", "/structuredContent: is missing, and the tool has an output schema"),
+    ];
+    for (manner, flaw) in cases {
+        let told = format!("finding: output-schema: {flaw}{rule}");
+        let ran = with(&["call", "odd"], manner, &log).exits(0).prints("3 degrees\n");
+        assert_eq!(ran.stderr, format!("{told}\n"));
+        for more in ["--lenient", "--verbose"] {
+            let ran = with(&["call", "odd", more], manner, &log).exits(0).prints("3 degrees\n");
+            assert_eq!(ran.stderr.matches(&told).count(), 1, "{ran:?}");
+        }
+        let ran = with(&["call", "odd", "--strict"], manner, &log).exits(11).prints("3 degrees\n");
+        assert_eq!(ran.stderr.matches("output-schema").count(), 1, "{ran:?}");
+        ran.tells(&[
+            &told,
+            "the result of tool odd does not fit its output schema",
+            "delivery: the server had it",
+            "or leave --strict away",
+        ]);
+        let ran = with(&["call", "odd", "--jsonl"], manner, &log).exits(0);
+        let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["type"], &lines[1]["type"]), (&"finding".into(), &"result".into()), "{ran:?}");
+        assert_eq!((&lines[0]["rule"], &lines[0]["frame"]), (&"output-schema".into(), &Value::Null));
+        assert_eq!(with(&["call", "odd", "--no-check"], manner, &log).exits(0).stderr, "");
+    }
+    assert_eq!(with(&["call", "odd", "--strict"], "promises fine", &log).exits(0).stderr, "");
+    let failed = with(&["call", "odd", "--strict"], "promises nothing but failure", &log).exits(5);
+    assert!(!failed.stderr.contains("output-schema"), "a failure promises nothing: {failed:?}");
+    with(&["call", "odd", "--strict"], "promises nonsense", &log)
+        .exits(0)
+        .tells(&["the result was not checked: the output schema of tool odd: "]);
+}
+
 /// F16: an answer with line breaks inside ends its call at once, and so does one that is cut; the calls have no deadline here. What
 /// waits is told by its first lines, which explain it.
 #[test]

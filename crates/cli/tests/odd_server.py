@@ -113,6 +113,11 @@ def call(number):
         send({"id": "ask", "method": "sampling/createMessage", "params": wish})
         sys.stdin.readline()
         send({"id": number, "result": {"content": [{"type": "text", "text": "no model"}], "isError": True}})
+    elif manner.startswith("promises "):
+        given = {"fine": {"sky": {"degrees": 3}}, "wrong": {"sky": {"degrees": "warm"}}}.get(manner.split()[1])
+        content = {"structuredContent": given} if given else {}
+        failed = {"isError": True} if manner.endswith("failure") else {}
+        send({"id": number, "result": {"content": [{"type": "text", "text": "3 degrees"}], **content, **failed}})
     elif manner in ("answers notes", "mute", "modern", "bad list"):
         send({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})
     # "hang" says nothing.
@@ -155,6 +160,11 @@ with open(log, "a", encoding="utf-8") as kept:
             takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}}
             schema = {"type": "object", "properties": takes, "dependentRequired": {"word": ["n"]}}
             tool = {"name": "odd", "annotations": hints, "inputSchema": schema}
+            if manner.startswith("promises "):
+                sky = {"type": "object", "properties": {"degrees": {"type": "integer"}}}
+                tool["outputSchema"] = {"type": "object", "properties": {"sky": sky}, "required": ["sky"]}
+            if manner == "promises nonsense":
+                tool["outputSchema"] = {"type": "object", "properties": {"sky": {"type": "weather"}}}
             more = {"nextCursor": "again"} if manner == "circles" else {}
             bad = [{"name": "noschema"}] if manner == "bad list" else []
             send({"id": number, "result": {"tools": bad + [tool], **more}})

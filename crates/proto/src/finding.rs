@@ -193,6 +193,8 @@ rules! {
     ResultType Schema "result-type" "a result is an object of a known `resultType`";
     /// A result that lacks what its method promises.
     ResultShape Schema "result-shape" "a result has the shape that the schema gives its method";
+    /// A structured result that does not fit what its tool promises.
+    OutputSchema Schema "output-schema" "a structured result fits the output schema of its tool (tools)";
     /// A tool with a header annotation that breaks the rules: it is not offered.
     BadMirror Schema "bad-mirror" "header annotations of a tool follow their rules (2026-07-28)";
     /// Params that lack what their method needs.
@@ -225,7 +227,7 @@ impl Rule {
 /// One recorded deviation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which frame of the link, counted from one.
+    /// Which frame of the link, counted from one; zero where it was found beside the link, by whoever knows more of the call.
     pub frame: u64,
     /// The rule it broke.
     pub rule: Rule,
@@ -239,7 +241,10 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frame {}: {}", self.frame, self.rule.id())?;
+        if self.frame > 0 {
+            write!(f, "frame {}: ", self.frame)?;
+        }
+        f.write_str(self.rule.id())?;
         if let Some(call) = &self.call {
             write!(f, " (call {call})")?;
         }

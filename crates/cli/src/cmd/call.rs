@@ -2,10 +2,11 @@
 
 use cardan_client::{Class, Page as _};
 use cardan_proto::era::Era;
+use cardan_proto::finding::Rule;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::tool::{CallToolParams, CallToolResult, TaskSupport};
-use cardan_proto::model::{Raw, RawObject, Tool, task};
+use cardan_proto::model::{Flaw, Raw, RawObject, Tool, task};
 use cardan_schema::Validator;
 use serde_json::{Map, Value};
 
@@ -54,6 +55,11 @@ async fn call(
         Raw::parse(&spelled.object(&arguments)).map_err(|error| Failure::usage(error.to_string()))?;
     let object = RawObject::try_from(object).map_err(|flaw| Failure::usage(flaw.to_string()))?;
     let raw = answered(connection, CallToolParams::new(name, Some(object)), tool.as_ref()).await?;
+    // What is wrong with a result comes before it, because the result is the last that is told; it is shown all the same.
+    let kept = match (&tool, check) {
+        (Some(tool), Check::Yes) => kept(connection, tool, &raw),
+        _ => Ok(()),
+    };
     results.raw(&raw)?;
     let result: CallToolResult = decode(&raw)?;
     results.called(&result)?;
@@ -65,7 +71,30 @@ async fn call(
         let failure = Failure::of_tool(class, format!("tool {name} failed{why}"));
         return Err(failure.next("correct the arguments, or see the server's log"));
     }
-    Ok(())
+    kept
+}
+
+/// Does a tool keep what its output schema promises? One that failed has promised nothing.
+fn kept(connection: &Connection, tool: &Tool, raw: &Raw) -> Result<(), Failure> {
+    let (Some(schema), Ok(result)) = (&tool.output_schema, raw.read::<CallToolResult>()) else {
+        return Ok(());
+    };
+    if result.failed() {
+        return Ok(());
+    }
+    let name = &tool.name;
+    let flaw = match (&result.structured_content, Validator::compile(schema)) {
+        (_, Err(error)) => {
+            tell(&format!("the result was not checked: the output schema of tool {name}: {error}"));
+            return Ok(());
+        }
+        (None, Ok(_)) => Some(Flaw::here("is missing, and the tool has an output schema")),
+        (Some(content), Ok(validator)) => validator.check(&content.value()).into_iter().next(),
+    };
+    let Some(flaw) = flaw else { return Ok(()) };
+    let detail = flaw.under("structuredContent").to_string();
+    let message = format!("the result of tool {name} does not fit its output schema");
+    connection.found(Rule::OutputSchema, &detail, message)
 }
 
 /// Calls, as a task where there is no other way: in the older design the list of tools says so, in the newer one the server, which
