@@ -21,6 +21,7 @@ mod hangup;
 mod interrupt;
 mod log;
 mod look;
+mod members;
 mod memory;
 mod misread;
 mod named;

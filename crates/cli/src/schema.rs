@@ -22,6 +22,11 @@ impl<'a> Shape<'a> {
         Self { root }
     }
 
+    /// The whole schema, and the one that says what members there are: they differ where the first only refers to it.
+    pub(crate) fn roots(&self) -> (&'a Value, &'a Value) {
+        (self.root, self.resolve(self.root))
+    }
+
     /// The names it takes, when it takes no others.
     ///
     /// Most schemas forget to say that they are closed, and servers then ignore what is misspelled;
@@ -126,6 +131,11 @@ impl<'a> Shape<'a> {
 
     pub(crate) fn is_list(&self, name: &str) -> bool {
         self.member(name).is_some_and(|member| self.types(member).contains(&"array"))
+    }
+
+    /// Can a member be nothing but true or false?
+    pub(crate) fn is_yes_or_no(&self, name: &str) -> bool {
+        self.member(name).is_some_and(|member| self.types(member) == ["boolean"])
     }
 
     /// The value that `text` means for the member `name`.

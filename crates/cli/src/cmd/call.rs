@@ -17,6 +17,7 @@ use crate::arguments::{Arguments, unknown};
 use crate::connect::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::members::Members;
 use crate::output::tell;
 use crate::results::Results;
 use crate::schema::Shape;
@@ -169,7 +170,10 @@ async fn fit(
             let schema = tool.input_schema.raw().value();
             let shape = Shape::of(&schema);
             let mut object = arguments.typed_for(name, &shape)?;
-            connection.unless_left(talk::arguments::of_tool(console, name, &shape, &mut object)).await?;
+            // Nobody is asked for the rest where what is given cannot stay.
+            let members = Members::of(shape);
+            Arguments::refused(name, &members.check(&object))?;
+            connection.unless_left(talk::arguments::of_tool(console, name, &members, &mut object)).await?;
             checked(&tool, &shape, object)?
         }
         _ => fitted(&tool, arguments, check)?,

@@ -6,32 +6,38 @@ use cardan_proto::model::Prompt;
 use serde_json::{Map, Value};
 
 use super::console::{Console, Reply, Talk};
-use super::field::names_a_secret;
+use super::field::{self, Entry, names_a_secret};
 use super::form::one_line;
+use crate::members::Members;
 use crate::schema::Shape;
 
 /// Asks for what `tool` needs and `object` lacks. Who ends the questions leaves the rest missing.
 pub(crate) async fn of_tool(
     console: &Console,
     tool: &str,
-    shape: &Shape<'_>,
+    members: &Members<'_>,
     object: &mut Map<String, Value>,
 ) {
-    let missing = shape.missing(object);
+    let missing = members.shape().missing(object);
     if missing.is_empty() {
         return;
     }
     let mut talk = console.talk().await;
     talk.say(&format!("tool {} needs {}; Ctrl-D leaves it", one_line(tool), count(missing.len())));
     for name in missing {
-        let Some(value) = of_member(&mut talk, shape, &name).await else { return };
+        let Some(value) = of_member(&mut talk, members, &name).await else { return };
         object.insert(name, value);
     }
 }
 
-async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Value> {
+async fn of_member(talk: &mut Talk, members: &Members<'_>, name: &str) -> Option<Value> {
+    let shape = members.shape();
     let choices = shape.choices_of(name);
-    let kind = if choices.is_empty() { shape.kind(name) } else { "one of these".to_owned() };
+    let kind = match shape.kind(name) {
+        _ if !choices.is_empty() => "one of these".to_owned(),
+        _ if shape.is_yes_or_no(name) => "yes or no".to_owned(),
+        kind => kind,
+    };
     talk.part();
     talk.say(&format!("{} ({})", one_line(name), one_line(&kind)));
     if let Some(description) = shape.description_of(name) {
@@ -47,24 +53,27 @@ async fn of_member(talk: &mut Talk, shape: &Shape<'_>, name: &str) -> Option<Val
     loop {
         let reply = if hidden { talk.ask_hidden(&prompt).await } else { talk.ask(&prompt).await };
         let Reply::Line(line) = reply else { return None };
-        let line = match (line.as_str(), default) {
-            ("", Some(value)) => return Some(value.clone()),
+        let value = match (line.as_str(), default) {
+            ("", Some(value)) => Ok(value.clone()),
             // Nothing was said yet.
             ("", None) => continue,
-            ("\"\"", _) => "",
-            (line, _) => by_number(&choices, line),
+            ("\"\"", _) => meant(shape, name, ""),
+            (line, _) => meant(shape, name, by_number(&choices, line)),
         };
-        let value = match shape.typed(name, line) {
-            Ok(value) => value,
-            Err(why) => {
-                talk.say(&format!("/arguments/{}: {}", one_line(name), one_line(&why)));
-                continue;
-            }
-        };
-        match shape.check_member(name, &value) {
-            flaws if flaws.is_empty() => return Some(value),
-            flaws => talk.say(&one_line(&flaws.join("; "))),
+        let flaws = value.map(|value| (members.check_one(name, &value), value));
+        match flaws {
+            Ok((flaws, value)) if flaws.is_empty() => return Some(value),
+            Ok((flaws, _)) => talk.say(&one_line(&flaws.join("; "))),
+            Err(why) => talk.say(&format!("/arguments/{}: {}", one_line(name), one_line(&why))),
         }
+    }
+}
+
+/// The value that a typed line means.
+fn meant(shape: &Shape<'_>, name: &str, line: &str) -> Result<Value, String> {
+    match shape.is_yes_or_no(name) {
+        true => field::yes_or_no(line, Entry::Typed).map(Value::Bool),
+        false => shape.typed(name, line),
     }
 }
 
@@ -111,5 +120,8 @@ fn by_number<'a>(choices: &'a [String], line: &'a str) -> &'a str {
 }
 
 fn shown(value: &Value) -> String {
+    if let Value::Bool(is) = value {
+        return if *is { "yes" } else { "no" }.to_owned();
+    }
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -31,7 +31,8 @@ pub(crate) fn value(field: &Field, text: &str, entry: Entry) -> Result<ElicitVal
     }
 }
 
-fn yes_or_no(text: &str, entry: Entry) -> Result<bool, String> {
+/// What a text says to what can be true or false.
+pub(super) fn yes_or_no(text: &str, entry: Entry) -> Result<bool, String> {
     match (text.trim().to_lowercase().as_str(), entry) {
         ("true", _) | ("y" | "yes", Entry::Typed) => Ok(true),
         ("false", _) | ("n" | "no", Entry::Typed) => Ok(false),

@@ -51,6 +51,48 @@ fn cli_47_missing_arguments_are_asked_for() {
     assert_eq!(sent, json!({ "count": 3, "empty": "", "tags": ["x"], "token": "abc" }));
 }
 
+/// CLI-47: each answer is checked by all that the schema says of it and asked for again, so that nothing that was typed is lost; what is
+/// given is checked before anybody is asked.
+#[test]
+fn cli_47_answers_are_checked_one_by_one() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "n": { "type": "integer", "minimum": 1 }, "word": { "type": "string", "pattern": "^[a-z]+$" },
+            "sure": { "type": "boolean" }, "again": { "type": "boolean", "default": false },
+            "name": { "$ref": "#/$defs/name" },
+        },
+        "required": ["n", "word", "sure", "again", "name"],
+        "$defs": { "name": { "type": "string", "minLength": 2 } },
+    });
+    let Some(scene) = Scene::new("each", &json!({ "schema": schema })) else { return };
+    let mut seat = scene.call(&[]);
+    seat.sees("n: ").types("0\r").sees("/arguments/n: value is less than the minimum of 1");
+    seat.sees("n: ").types("1\r");
+    seat.sees("word: ")
+        .types("ABC\r")
+        .sees("/arguments/word: value does not match")
+        .sees("word: ")
+        .types("abc\r");
+    seat.sees("sure (yes or no)")
+        .sees("sure: ")
+        .types("perhaps\r")
+        .sees("/arguments/sure: is neither yes nor no");
+    seat.sees("sure: ").types("Y\r").sees("again [no]: ").types("\r");
+    seat.sees("name: ").types("x\r").sees("/arguments/name: ").sees("name: ").types("xy\r");
+    seat.end().exits(0);
+    let sent: Value = serde_json::from_str(&scene.printed()).unwrap();
+    assert_eq!(sent, json!({ "n": 1, "word": "abc", "sure": true, "again": false, "name": "xy" }));
+    for (given, told) in
+        [("n=0", "/arguments/n: "), ("name=x", "/arguments/name: "), ("sure=yes", "true or false")]
+    {
+        let shown = scene.call(&[given]).end();
+        assert!(shown.written().contains(told), "{}", shown.written());
+        assert!(!shown.written().contains("needs"), "{}", shown.written());
+        shown.exits(1);
+    }
+}
+
 /// CLI-47: who does not want to go on leaves with nothing sent, and nobody is asked who cannot be.
 #[test]
 fn cli_47_who_leaves_the_questions_sends_nothing() {
