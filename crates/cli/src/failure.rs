@@ -263,8 +263,7 @@ impl Failure {
             }),
             Cause::Silent(_) => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
             Cause::Stalled => Self::new(Exit::Timeout, message).next("see whether the server hangs"),
-            Cause::OpenTimeout => Self::new(Exit::Timeout, message)
-                .next("is this an MCP server? allow a slow one more time with --timeout"),
+            Cause::OpenTimeout => Self::new(Exit::Timeout, message).next(SLOW),
             Cause::Violated(Rule::Echo) => {
                 Self::new(Exit::Violation, "this is no MCP server: it sends back what it is sent")
                     .next("give the command of a server after `--`, such as `cardan demo`")
@@ -384,10 +383,16 @@ impl Failure {
 
     fn next_step(&self) -> Option<&str> {
         let known = &self.circumstances;
-        // Of a call; a server that does not open may be none.
-        let is_late = self.exit == Exit::Timeout && known.delivery.is_some();
-        if is_late && known.findings.iter().any(is_no_message) {
-            return Some(NO_MESSAGE);
+        if self.exit == Exit::Timeout && known.findings.iter().any(is_no_message) {
+            // A server that does not open may be none.
+            match (known.delivery, self.next.as_deref()) {
+                (Some(_), _) => return Some(NO_MESSAGE),
+                (None, Some(SLOW)) if known.findings.iter().any(|found| found.rule == Rule::Unterminated) => {
+                    return Some(NO_END);
+                }
+                (None, Some(SLOW)) => return Some(NO_GREETING),
+                (None, _) => {}
+            }
         }
         self.next.as_deref().or_else(|| self.exit.next_step())
     }
@@ -485,6 +490,16 @@ const REPORT: &str = "report it to the server's author, or see the server's log"
 
 /// What to do where what came in place of an answer explains why none did.
 const NO_MESSAGE: &str = "see the findings: what came cannot be read as an answer, so --timeout alone may not help; report it to the server's author";
+
+/// What to do where nothing came at all.
+const SLOW: &str = "is this an MCP server? allow a slow one more time with --timeout";
+
+/// The same where something came that is no answer.
+const NO_GREETING: &str =
+    "see the findings: what came is no message, so --timeout alone may not help; is this an MCP server?";
+
+/// The same where it has no end.
+const NO_END: &str = "see the findings: a message ends with a newline, and --timeout brings none; report it to the server's author";
 
 /// What to do about a server that does not know by what a session is opened.
 const OTHER_ERA: &str =

@@ -141,6 +141,27 @@ fn a_misshapen_result_is_told_with_its_frame() {
         .tells(&["missing field `content`"]);
 }
 
+/// CLI-48: who does not answer the handshake and says something else is not only slow.
+#[test]
+fn a_handshake_that_is_no_message_is_not_only_late() {
+    for (script, told, next) in [
+        (
+            r#"printf '{"jsonrpc":"2.0","id":1'; exec sleep 100"#,
+            "unterminated",
+            "a message ends with a newline",
+        ),
+        ("echo starting up; exec sleep 100", "noise", "what came is no message"),
+    ] {
+        for era in ["auto", "legacy"] {
+            let words = ["info", "--timeout", "1", "--era", era, "--", "sh", "-c", script];
+            let ran = cardan(&words).exits(12).tells(&[told, "next: see the finding", next]);
+            assert!(!ran.stderr.contains("allow a slow one more time"), "{ran:?}");
+        }
+    }
+    let silent = ["info", "--timeout", "1", "--", "sleep", "100"];
+    cardan(&silent).exits(12).tells(&["allow a slow one more time with --timeout"]);
+}
+
 /// TOOL-10, CLI-24: a structured result that does not fit the tool's output schema is printed and told, and ends --strict.
 #[test]
 fn a_result_that_breaks_its_promise_is_told() {
