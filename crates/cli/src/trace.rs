@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use cardan_proto::finding::{excerpt, is_obeyed};
+use cardan_proto::finding::{excerpt, is_obeyed, is_unseen};
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{LaneId, Outgoing};
 use cardan_runtime::link::Received;
@@ -97,11 +97,11 @@ fn is_space(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\t')
 }
 
-/// A frame as it is; one that is no text, or that a terminal would obey, so that its bytes can be
-/// told.
+/// A frame as it is; one that is no text, that a terminal would obey or that has something in it that takes no room, so that
+/// its bytes can be told.
 fn shown(frame: &[u8]) -> String {
     match std::str::from_utf8(frame) {
-        Ok(text) if !text.chars().any(|c| is_obeyed(c) && !is_space(c)) => text.to_owned(),
+        Ok(text) if !text.chars().any(|c| (is_obeyed(c) && !is_space(c)) || is_unseen(c)) => text.to_owned(),
         _ => format!("[escaped] {}", excerpt(frame, usize::MAX)),
     }
 }
@@ -169,6 +169,12 @@ mod tests {
             (b"{\"a\":\"\xff\xfe\\n\"}", r#"[escaped] {"a":"\xff\xfe\\n"}"#),
             (b"\x1b[2J{}\x07", r"[escaped] \x1b[2J{}\x07"),
             ("{\"a\":\"\u{202e}b\"}".as_bytes(), r#"[escaped] {"a":"\u{202e}b"}"#),
+            ("{\"pay\u{200b}ee\":1}".as_bytes(), r#"[escaped] {"pay\u{200b}ee":1}"#),
+            ("\u{feff}{}".as_bytes(), r"[escaped] \u{feff}{}"),
+            (
+                "{\"a\":\"\u{e0041}\u{ad}\u{2063}\"}".as_bytes(),
+                r#"[escaped] {"a":"\u{e0041}\u{ad}\u{2063}"}"#,
+            ),
         ] {
             assert_eq!(shown(frame).replace(is_space, " "), text);
         }
