@@ -1,6 +1,7 @@
 //! A command line that makes no sense: what the parser found, told as any other failure is, and what was probably meant.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::process::ExitCode;
 use std::slice;
 
@@ -66,6 +67,19 @@ fn next(error: &Error, words: &[OsString]) -> String {
     {
         return format!("write it as {}; {}", usages.join(" or "), help());
     }
+    if let Some(argument) =
+        argument(error, words).filter(|_| matches!(path.as_slice(), [one] if TAKES.contains(&one.as_str())))
+    {
+        let longs = command.get_arguments().filter_map(|arg| arg.get_long());
+        // It may also be the server's own.
+        let rest = undashed(words).unwrap_or_else(help);
+        return match closest(argument.name, longs) {
+            Some(near) => {
+                format!("did you mean `--{near}`? an argument is written as `{argument}`; or {rest}")
+            }
+            None => format!("did you mean `{argument}`? or {rest}"),
+        };
+    }
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(one) => Some(one.clone()),
@@ -78,6 +92,42 @@ fn next(error: &Error, words: &[OsString]) -> String {
         None if error.kind() == ErrorKind::UnknownArgument => undashed(words).unwrap_or_else(help),
         None => help(),
     }
+}
+
+/// The commands that take `name=value`.
+const TAKES: [&str; 2] = ["call", "prompt"];
+
+/// An argument that was written as an option.
+struct Argument<'a> {
+    name: &'a str,
+    value: Option<&'a OsStr>,
+}
+
+impl fmt::Display for Argument<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value {
+            Some(value) => write!(f, "{}={}", self.name, quote(value)),
+            None => write!(f, "{}=<value>", self.name),
+        }
+    }
+}
+
+/// The option that there is not, as if it were an argument.
+fn argument<'a>(error: &'a Error, words: &'a [OsString]) -> Option<Argument<'a>> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = option.strip_prefix("--").filter(|name| !name.is_empty())?;
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let mut words =
+        own(words).skip_while(|word| !word.to_str().is_some_and(|word| word.starts_with(option.as_str())));
+    let value = match words.next()?.to_str()?.strip_prefix(option.as_str())?.strip_prefix('=') {
+        Some(value) => Some(OsStr::new(value)),
+        None => {
+            words.next().map(OsString::as_os_str).filter(|word| !word.as_encoded_bytes().starts_with(b"-"))
+        }
+    };
+    Some(Argument { name, value })
 }
 
 /// How the command is written.
@@ -177,6 +227,32 @@ mod tests {
     fn meant_by(line: &[&str]) -> Option<String> {
         let words: Vec<OsString> = ["cardan"].iter().chain(line).map(OsString::from).collect();
         undashed(&words)
+    }
+
+    /// CLI-46: an argument that is written as an option is shown as it is written; options that are nearly right are told too.
+    #[test]
+    fn an_argument_is_no_option() {
+        for (line, told) in [
+            (&["call", "echo", "--message", "hi there"][..], "did you mean `message='hi there'`?"),
+            (&["call", "echo", "--message=hi"], "did you mean `message=hi`?"),
+            (&["call", "echo", "--loud"], "did you mean `loud=<value>`?"),
+            (&["call", "echo", "--loud", "--", "x"], "did you mean `loud=<value>`?"),
+            (&["call", "echo", "--loud", "--json"], "did you mean `loud=<value>`?"),
+            (&["prompt", "greet", "--name", "Ada"], "did you mean `name=Ada`?"),
+            (
+                &["call", "echo", "--timeuot", "5"],
+                "did you mean `--timeout`? an argument is written as `timeuot=5`",
+            ),
+            (&["list", "--jsn"], "did you mean `--json`?"),
+            (
+                &["call", "echo", "sh", "--message", "hi"],
+                "did you mean `message=hi`? or put `--` before the server's command: cardan call echo -- sh --message hi",
+            ),
+        ] {
+            let words: Vec<OsString> = ["cardan"].iter().chain(line).map(OsString::from).collect();
+            let next = next(&Cli::read(&words).unwrap_err(), &words);
+            assert!(next.starts_with(told), "{line:?}: {next}");
+        }
     }
 
     /// CLI-4: who forgets `--` is shown where it belongs.
