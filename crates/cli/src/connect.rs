@@ -541,7 +541,7 @@ async fn reach(
         }
         Door::Unix(path) => {
             let dial = async || socket::connect_unix(path, limits).await;
-            connector.connect(dial).await.map_err(Failure::of_connecting)
+            connector.connect(dial).await.map_err(|error| Failure::of_dialling(error, None))
         }
         Door::Http(http, _) => {
             let http = http.limits(limits);
@@ -550,7 +550,7 @@ async fn reach(
         }
         Door::Tcp(address) => {
             let dial = async || socket::connect_host(address, limits).await;
-            connector.connect(dial).await.map_err(Failure::of_connecting)
+            connector.connect(dial).await.map_err(|error| Failure::of_dialling(error, Some(address)))
         }
         Door::Ws(url, options, _) => {
             let dial = async || dial(url, &options).await;

@@ -240,6 +240,18 @@ impl Failure {
         failure.at(class, Some(stage))
     }
 
+    /// The same over a bare socket: nobody here has started a command, and whatever listens there may speak something else.
+    pub(crate) fn of_dialling<E: NoLink>(error: ConnectError<E>, address: Option<&str>) -> Self {
+        let failure = Self::of_connecting(error);
+        match address {
+            Some(address) if failure.circumstances.findings.iter().any(is_http) => {
+                failure.next(format!("HTTP is spoken there: try http://{address}/mcp"))
+            }
+            _ if failure.next.as_deref() == Some(CLOSED) => failure.next(CLOSED_SOCKET),
+            _ => failure,
+        }
+    }
+
     /// Why a link ended, or never was.
     pub(crate) fn of_cause(cause: Cause) -> Self {
         let (class, stage) = (Class::of_cause(&cause), Step::of_cause(&cause));
@@ -254,8 +266,7 @@ impl Failure {
                 failure.circumstances.stderr = stderr.into();
                 failure.next("see what it says on stderr, or start the command by hand")
             }
-            Cause::ClosedByPeer => Self::new(Exit::Exited, "the server closed the link")
-                .next("see its log, or start the command by hand"),
+            Cause::ClosedByPeer => Self::new(Exit::Exited, "the server closed the link").next(CLOSED),
             Cause::Closed { code, .. } => Self::new(Exit::Exited, message).next(match code.again() {
                 Again::Now => "connect again",
                 Again::Later => "connect again in a while, or see the server's log",
@@ -478,6 +489,13 @@ fn is_no_message(finding: &Finding) -> bool {
     matches!(finding.rule.class(), RuleClass::Framing | RuleClass::Syntax | RuleClass::Envelope)
 }
 
+/// Is it what a web server says to who does not speak HTTP? Old ones answer with nothing but a page.
+fn is_http(finding: &Finding) -> bool {
+    let starts =
+        |word: &str| finding.bytes.get(..word.len()).is_some_and(|text| text.eq_ignore_ascii_case(word));
+    finding.rule == Rule::Noise && ["HTTP/", "<!doctype html", "<html"].into_iter().any(starts)
+}
+
 /// Does the server turn us away only for now?
 fn is_busy(failure: &HttpFailure) -> bool {
     let status = failure.status();
@@ -490,6 +508,12 @@ const REPORT: &str = "report it to the server's author, or see the server's log"
 
 /// What to do where what came in place of an answer explains why none did.
 const NO_MESSAGE: &str = "see the findings: what came cannot be read as an answer, so --timeout alone may not help; report it to the server's author";
+
+/// What to do about a server that went away.
+const CLOSED: &str = "see its log, or start the command by hand";
+
+/// The same where it was not started here.
+const CLOSED_SOCKET: &str = "see its log, and whether it is an MCP server that speaks one message a line";
 
 /// What to do where nothing came at all.
 const SLOW: &str = "is this an MCP server? allow a slow one more time with --timeout";

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{CARDAN, ODD, Scratch, cardan, demo, has_python, logged, odd_server};
+use std::io::{Read as _, Write as _};
+
+use common::{CARDAN, ODD, Scratch, Serving, cardan, demo, has_python, logged, odd_server};
 use serde_json::{Value, json};
 
 fn odd(manner: &str, log: &str, words: &[&str]) -> common::Ran {
@@ -120,6 +122,36 @@ fn unreachable_is_4() {
     cardan(&["info", "unix:///nowhere/demo.sock"]).exits(4).tells(&["/nowhere/demo.sock"]);
     cardan(&["info", "tcp://127.0.0.1:1"]).exits(4).tells(&["127.0.0.1:1"]);
     demo(&["info", "--cwd", "/nowhere"]).exits(4).tells(&["/nowhere"]);
+}
+
+/// CLI-48: a bare socket that leads to HTTP is told as that, whether what answers has a head or not.
+#[test]
+fn http_behind_a_bare_socket_is_told() {
+    let serving = Serving::start(&[]);
+    let bare = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let old = bare.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in bare.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"<!DOCTYPE HTML>\n<html lang=\"en\">\n<title>no</title>\n</html>\n");
+        }
+    });
+    for address in [serving.address.as_str(), &old] {
+        for era in ["auto", "legacy"] {
+            let ran = cardan(&["info", &format!("tcp://{address}"), "--era", era]).exits(13);
+            ran.tells(&[&format!("next: HTTP is spoken there: try http://{address}/mcp\n")]);
+        }
+    }
+    let closing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("tcp://{}", closing.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in closing.incoming() {
+            let _ = stream.unwrap().read(&mut [0; 4096]);
+        }
+    });
+    let ran = cardan(&["info", &address, "--era", "legacy"]).exits(13);
+    assert!(!ran.stderr.contains("the command by hand"), "nobody started one: {ran:?}");
 }
 
 /// S2-44, S0-60, S0-12: for programs each failure has its class, where it happened and whether anything was sent; and
