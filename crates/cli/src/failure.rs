@@ -2,6 +2,7 @@
 //! the server, and what to do next.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::process::ExitCode;
 
 use cardan_client::{CallError, Class, ConnectError, Step};
@@ -250,6 +251,18 @@ impl Failure {
             _ if failure.next.as_deref() == Some(CLOSED) => failure.next(CLOSED_SOCKET),
             _ => failure,
         }
+    }
+
+    /// The daemon ended in a call: what became of it at the server is not known, unless it was not sent at all.
+    pub(crate) fn of_daemon(error: &CallError, delivery: Delivery, log: Option<&Path>) -> Self {
+        let message = "the daemon ended while it waited for the server";
+        let log = log.map(|path| format!("; the daemon's log is {}", path.display())).unwrap_or_default();
+        let next = match delivery {
+            Delivery::NotSent => "make the call again",
+            _ => "see whether the server has done it, before it is made again",
+        };
+        let failure = Self::new(Exit::Exited, message).at(error.class(), Some(error.step()));
+        failure.delivered(delivery).next(format!("{next}{log}"))
     }
 
     /// Why a link ended, or never was.

@@ -175,6 +175,10 @@ impl Warm {
 
     /// What the daemon knows of a call that brought no reply; nothing: it is the server's own word.
     pub(crate) fn failure(&self, error: &CallError) -> Option<Failure> {
+        // The link leads to the daemon: what ends there is not the server's own end.
+        if let CallError::Lost { cause: Cause::ClosedByPeer | Cause::Io(_), delivery, .. } = error {
+            return Some(Failure::of_daemon(error, *delivery, self.place.log().as_deref()));
+        }
         let CallError::Fault(fault) = error else { return None };
         let data: Value = serde_json::from_slice(fault.data.as_deref()?).ok()?;
         let told = &data[Explain::MEMBER];

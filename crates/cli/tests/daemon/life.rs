@@ -31,6 +31,29 @@ fn a_dead_daemon_is_replaced() {
     assert_ne!(world.pid(), dead);
 }
 
+/// CLI-32, CLI-48: a daemon that dies while a call runs is told as that: it is not the server that left, and nobody knows what became of the call.
+#[test]
+fn a_daemon_that_dies_in_a_call_is_told() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("warm-killed-log");
+    let log = Fifo::new(&scratch, "log");
+    let world = World::new("killed", &odd("hang", &log.path));
+    for form in [&[][..], &["--json"]] {
+        let child = world.spawn(&[&["call", "hang", "odd", "--daemon"], form].concat());
+        log.message("tools/call");
+        signal_pid(world.pid(), "KILL");
+        let ran = finish(child).exits(13).prints("");
+        let ran = ran.tells(&["the daemon ended while it waited for the server", "daemon-"]);
+        assert!(!ran.stderr.contains("closed the link"), "{ran:?}");
+        ran.tells(match form.is_empty() {
+            true => &["delivery: whether the server ran it is not known", "before it is made again"],
+            false => &[r#""delivery":"unknown""#],
+        });
+    }
+}
+
 /// CLI-31: what a script has open is not held by the daemon that it happens to start.
 #[test]
 fn a_daemon_holds_nothing_of_who_started_it() {
