@@ -41,10 +41,14 @@ impl World {
     }
 
     fn run(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+        self.run_at(&self.project(), words, variables)
+    }
+
+    fn run_at(&self, folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
         let child = Command::new(CARDAN)
             .args(words)
             .envs(variables.iter().copied())
-            .current_dir(self.project())
+            .current_dir(folder)
             .env("HOME", &self.home)
             .env("WEATHER_KEY", "key-canary")
             .env_remove("XDG_CONFIG_HOME")
@@ -344,6 +348,22 @@ fn a_server_for_this_project_is_removed_from_the_named_file() {
     assert_eq!(explained["project"], format!("{home}/project"));
     world.config(&["remove", "mine", "--config", &named]).exits(0);
     assert_eq!(world.text(".claude.json"), file(""));
+}
+
+/// CLI-35: at home the files of the project are those of the user: each is there once.
+#[test]
+fn at_home_each_file_is_read_once() {
+    let world = World::new("at-home");
+    // Else the project would be one of the folders around it.
+    fs::create_dir(world.home.join(".git")).unwrap();
+    world.put(".cursor/mcp.json", "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
+    let run = |words: &[&str]| world.run_at(&world.home, words, &[]).exits(0);
+    let offered = run(&["config", "import"]);
+    assert_eq!(offered.stdout.matches("mcp.json").count(), 1, "{offered:#?}");
+    for from in [&["--all"][..], &["--from", "cursor"]] {
+        let imported = run(&[&["config", "import", "--dry-run"], from].concat());
+        assert!(!imported.stderr.contains("is left out"), "{imported:#?}");
+    }
 }
 
 /// What a user gets wrong, or has to know, is told where it happens.

@@ -182,11 +182,15 @@ impl Search {
         files
     }
 
-    /// A tool's files that exist, those of the project first.
+    /// A tool's files that exist, those of the project first. At home they may be the user's.
     #[must_use]
     pub fn files_of(&self, tool: Tool) -> Vec<PathBuf> {
         let mut files = tool.project_files(&self.project());
-        files.extend(tool.user_files(&self.folders));
+        for file in tool.user_files(&self.folders) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
         files.retain(|file| file.is_file());
         files
     }
