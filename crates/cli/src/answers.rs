@@ -17,6 +17,7 @@ use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::{Delivery, Event};
 
 use crate::args::Options;
+use crate::arguments::twice;
 use crate::cmd::config::variable;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -100,6 +101,10 @@ impl Person {
 
     /// What the client answers. Forms and addresses are always taken, so that what is asked can be told.
     pub(crate) fn answerers(&self, options: &Options) -> Result<Answerers, Failure> {
+        if let Some(key) = twice(options.answers.iter().map(|(key, _)| key)) {
+            return Err(Failure::usage(format!("--answer {key} is given twice"))
+                .next("give it once; several choices are separated by commas"));
+        }
         let person = self.clone();
         let told = self.clone();
         let mut answerers = Answerers::default()

@@ -1,6 +1,6 @@
 //! `key=value` words and what they mean for a tool or a prompt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
 
@@ -125,17 +125,20 @@ impl Arguments {
     }
 
     /// For prompts, where everything is text.
-    pub(crate) fn texts(self) -> BTreeMap<String, String> {
+    pub(crate) fn texts(self) -> Result<BTreeMap<String, String>, Failure> {
         let text = |given| match given {
             Given::Text(text) | Given::Json { value: Value::String(text), .. } => text,
             Given::Json { text, .. } => compact(&text),
         };
+        if let Some(key) = twice(self.given.iter().map(|(key, _)| key)) {
+            return Err(Failure::usage(format!("/arguments/{key}: it is given twice")).next("give it once"));
+        }
         let raw = written(&self.text);
         let base = self.base.into_iter().map(|(key, value)| {
             let text = raw.get(&key).map_or_else(|| value.to_string(), |raw| raw.get().to_owned());
             (key, Given::Json { value, text })
         });
-        base.chain(self.given).map(|(key, given)| (key, text(given))).collect()
+        Ok(base.chain(self.given).map(|(key, given)| (key, text(given))).collect())
     }
 
     fn know_all(&self, shape: &Shape<'_>, tool: &str) -> Result<(), Failure> {
@@ -171,6 +174,12 @@ impl Arguments {
         }
         Ok(object)
     }
+}
+
+/// The first key that is there again.
+pub(crate) fn twice<'a>(keys: impl Iterator<Item = &'a String>) -> Option<&'a str> {
+    let mut seen = BTreeSet::new();
+    keys.map(String::as_str).find(|key| !seen.insert(*key))
 }
 
 /// The members of an object as they are written; none where there is no object.

@@ -124,6 +124,22 @@ fn unreachable_is_4() {
     demo(&["info", "--cwd", "/nowhere"]).exits(4).tells(&["/nowhere"]);
 }
 
+/// CLI-46, CLI-47: of two values for one key only one can be meant, whatever they are for.
+#[test]
+fn what_is_given_twice_is_refused() {
+    let twice = ["prompt", "greet", "name=Ada", "name=Bob"];
+    demo(&twice).exits(1).tells(&["/arguments/name: it is given twice", "next: give it once"]);
+    let replaced = ["prompt", "greet", "--args", r#"{"name": "Ada"}"#, "name=Bob"];
+    assert!(demo(&replaced).exits(0).stdout.contains("Bob"), "a word replaces what --args says");
+    let answers = ["call", "ask", "question=Who?", "--answer", "answer=Ada", "--answer", "answer=Bob"];
+    let told =
+        ["--answer answer is given twice", "next: give it once; several choices are separated by commas"];
+    demo(&answers).exits(1).tells(&told);
+    demo(&["complete", "greet", "name=A", "tone=x", "tone=y"])
+        .exits(1)
+        .tells(&["/arguments/tone: it is given twice"]);
+}
+
 /// CLI-48: a bare socket that leads to HTTP is told as that, whether what answers has a head or not.
 #[test]
 fn http_behind_a_bare_socket_is_told() {

@@ -60,7 +60,7 @@ pub(crate) fn params(of: String, mut words: Vec<String>) -> Result<CompleteParam
             .next(format!("write {pair}=, or {pair}=<the first letters>")));
     };
     let argument = CompleteArgument { name: name.to_owned(), value: typed.to_owned() };
-    let known = Arguments::parse(&words, None)?.texts();
+    let known = Arguments::parse(&words, None)?.texts()?;
     let context = (!known.is_empty()).then_some(CompleteContext { arguments: Some(known) });
     let reference = match of.contains("://") {
         true => Reference::Resource { uri: of },

@@ -51,7 +51,7 @@ async fn fill(
     prompt: &Prompt,
     arguments: Arguments,
 ) -> Result<GetPromptParams, Failure> {
-    let mut arguments = arguments.texts();
+    let mut arguments = arguments.texts()?;
     let owner = format!("prompt {}", prompt.name);
     let known: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
     if let Some(key) = arguments.keys().find(|key| !known.contains(&key.as_str())) {
