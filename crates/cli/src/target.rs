@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cardan_proto::secret::Redactor;
+
 use crate::access::Access;
 use crate::args;
 use crate::failure::Failure;
@@ -134,24 +136,32 @@ impl Target {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Ok(Self::Named { name: text.to_owned(), config: None });
         };
+        // Whoever has given a password does not want to read it.
+        let shown = Redactor::default().redact(text);
         match scheme.to_ascii_lowercase().as_str() {
+            "tcp" if rest.contains('@') => {
+                Err(Failure::usage(format!("`{shown}` has a user, which has no place there"))
+                    .next("write it as tcp://host:port"))
+            }
             "tcp" if has_port(rest) => Ok(Self::Tcp(rest.to_owned())),
-            "tcp" => Err(Failure::usage(format!("`{text}` has no port")).next("write it as tcp://host:port")),
+            "tcp" => {
+                Err(Failure::usage(format!("`{shown}` has no port")).next("write it as tcp://host:port"))
+            }
             // A path of HTTP behind that of the socket says what is spoken there.
             "unix" if rest.starts_with('/') && rest.contains("#/") => {
                 Ok(Self::Http { url: text.to_owned(), access: Access::default() })
             }
             "unix" if rest.starts_with('/') => Ok(Self::Unix(PathBuf::from(rest))),
-            "unix" => Err(Failure::usage(format!("`{text}` has no full path"))
+            "unix" => Err(Failure::usage(format!("`{shown}` has no full path"))
                 .next("write it as unix:///path, with three slashes")),
             "ws" | "wss" if !rest.starts_with('/') => {
                 Ok(Self::Ws { url: text.to_owned(), access: Access::default() })
             }
             "ws" | "wss" => {
-                Err(Failure::usage(format!("`{text}` has no host")).next("write it as ws://host:port/path"))
+                Err(Failure::usage(format!("`{shown}` has no host")).next("write it as ws://host:port/path"))
             }
             "http" | "https" => Ok(Self::Http { url: text.to_owned(), access: Access::default() }),
-            _ => Err(Failure::usage(format!("`{text}`: {scheme} is no transport we know")).next(FORMS)),
+            _ => Err(Failure::usage(format!("`{shown}`: {scheme} is no transport we know")).next(FORMS)),
         }
     }
 }

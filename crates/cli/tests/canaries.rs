@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::cardan;
+use common::{Scratch, cardan};
 
 const CANARY: &str = "canary-4711-abcdef";
 
@@ -35,6 +35,34 @@ fn the_command_shows_no_secret() {
             assert!(!all.contains("4711"), "{manner} {extra:?}: {all}");
             assert!(all.contains("[redacted]"), "{manner} {extra:?}: it did leak: {all}");
             assert!(extra == ["--strict"] || ran.code == Some(code), "{manner} {extra:?}: {ran:?}");
+        }
+    }
+}
+
+/// T27: a password in an address is hidden as a whole, also where it has characters that should have been escaped.
+#[test]
+fn a_password_in_an_address_is_hidden_as_a_whole() {
+    let scratch = Scratch::new("addresses");
+    let config = scratch.file("cardan.toml");
+    for scheme in ["http", "https", "ws", "wss", "tcp", "htp"] {
+        for password in
+            ["zebraquokka", "zebra/quokka", "zebra?quokka", "zebra#quokka", "/zebraquokka", "zebra/?#quokka"]
+        {
+            let address = format!("{scheme}://user:{password}@localhost:1/mcp");
+            std::fs::write(&config, format!("[servers.x]\nurl = '{address}'\n")).expect("it is written");
+            for words in [
+                &["info", &address][..],
+                &["info", &address, "--json"],
+                &["call", &address, "x", "-v"],
+                &["info", "x", "--config", &config],
+                &["config", "list", "--config", &config],
+                &["config", "explain", "x", "--config", &config],
+                &["servers", "--config", &config],
+            ] {
+                let ran = cardan(words);
+                let all = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(!all.contains("zebra") && !all.contains("quokka"), "{words:?}: {all}");
+            }
         }
     }
 }

@@ -41,7 +41,8 @@ pub fn server(server: &Server, config: &Config) -> Node {
     match &server.way {
         Way::Command(launch) => launched(launch, &mut out),
         Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => reached(remote, &mut out),
-        Way::Unix(text) | Way::Pipe(text) | Way::Tcp(text) => out.push(Entry::new("address", careful(text))),
+        Way::Unix(text) | Way::Pipe(text) => out.push(Entry::new("address", careful(text))),
+        Way::Tcp(text) => out.push(Entry::new("address", Node::text(host(text)))),
     }
     settings(server, config, &mut out);
     offered("tools", &server.tools, &mut out);
@@ -79,9 +80,10 @@ pub fn summary(server: &Server) -> String {
             words.map(|word| word.as_text().unwrap_or_default().to_owned()).collect::<Vec<_>>().join(" ")
         }
         Way::Http(remote) | Way::Sse(remote) | Way::WebSocket(remote) => address(&remote.url),
-        Way::Unix(text) | Way::Pipe(text) | Way::Tcp(text) => {
+        Way::Unix(text) | Way::Pipe(text) => {
             format!("{}://{}", server.way.kind(), careful(text).as_text().unwrap_or_default())
         }
+        Way::Tcp(text) => format!("{}://{}", server.way.kind(), host(text)),
     }
 }
 
@@ -284,6 +286,14 @@ fn arguments(args: &[Text]) -> Vec<Node> {
     args.iter().enumerate().map(shown).collect()
 }
 
+/// A host and its port, without who is to log in: nobody is where there is nothing but a socket.
+fn host(text: &Text) -> String {
+    text.show(&|literal| match literal.rsplit_once('@') {
+        Some((_, host)) => format!("{REDACTED}@{}", plain(host)),
+        None => plain(literal),
+    })
+}
+
 /// An address without who is logged in and without what is asked for.
 fn address(url: &Text) -> String {
     let asked = Cell::new(false);
@@ -291,6 +301,8 @@ fn address(url: &Text) -> String {
         if asked.get() {
             return REDACTED.to_owned();
         }
+        // A password may have what begins a query elsewhere.
+        let literal = &*Redactor::default().redact(literal);
         let (path, query) = literal.split_once(['?', '#']).map_or((literal, false), |(path, _)| (path, true));
         asked.set(query);
         let shown = plain(path);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cardan_proto::http::redirect::{BadEndpoint, CrossOrigin};
 use cardan_proto::http::url::{BadUrl, Url};
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::Redactor;
 use cardan_proto::session::event::Hurdle;
 use cardan_proxy::Proxies;
 use cardan_runtime::link::NoLink;
@@ -199,6 +200,8 @@ fn on_socket(url: &str) -> Option<(&str, &str)> {
 
 /// An address without what may be secret: who is to log in there, and the query, where some servers want their keys.
 fn harmless(url: &str) -> String {
+    // A password may have what begins a query elsewhere.
+    let url = Redactor::default().redact(url);
     let shown = url.split('?').next().unwrap_or_default();
     let (scheme, rest) = shown.split_once("://").unwrap_or(("", shown));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 
 use cardan_proto::limits::Limits;
+use cardan_proto::secret::REDACTED;
 use cardan_proto::session::event::{Cause, Departed, Hurdle, LaneId, Outgoing};
 use cardan_runtime::lines::Lines;
 use cardan_runtime::link::{Link, NoLink, Received};
@@ -51,7 +52,10 @@ pub async fn connect_tcp(address: SocketAddr, limits: &Limits) -> Result<SocketL
 
 /// Connects by TCP to `host:port`: to the addresses behind a name, one after the other.
 pub async fn connect_host(host: &str, limits: &Limits) -> Result<SocketLink, SocketError> {
-    let unresolved = |source| SocketError::Unresolved { address: host.into(), source };
+    // No host has one in its name: what stands before it is a user and a password.
+    let shown =
+        || host.rsplit_once('@').map_or_else(|| host.into(), |(_, host)| format!("{REDACTED}@{host}"));
+    let unresolved = |source| SocketError::Unresolved { address: shown().into(), source };
     let mut last = unresolved(io::Error::other("the name has no address"));
     for address in tokio::net::lookup_host(host).await.map_err(unresolved)? {
         match connect_tcp(address, limits).await {

@@ -406,6 +406,10 @@ impl Place {
         if host.is_empty() {
             return Err(bad("it names no host"));
         }
+        // Without its number, what stands there may be a password with characters that should have been escaped.
+        if authority.port_u16().is_none() && !authority.as_str().ends_with(authority.host()) {
+            return Err(bad("its port is no number below 65536"));
+        }
         let port = authority.port_u16().unwrap_or(match scheme {
             Scheme::Ws => 80,
             Scheme::Wss => 443,
@@ -452,8 +456,15 @@ mod tests {
             let place = Place::parse(url).unwrap();
             assert_eq!((&*place.address(), place.path.as_str()), (address, path));
         }
-        for wrong in ["http://localhost/ws", "localhost:80", "ws://me:secret@host/", "ws:///ws", "ws://a b/"]
-        {
+        for wrong in [
+            "http://localhost/ws",
+            "localhost:80",
+            "ws://me:secret@host/",
+            "ws:///ws",
+            "ws://a b/",
+            "ws://me:se/cret@host/",
+            "ws://host:70000/",
+        ] {
             assert!(matches!(Place::parse(wrong), Err(DialError::BadUrl { .. })), "{wrong}");
         }
     }

@@ -50,6 +50,9 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
+/// So far behind the beginning of an address it is looked for the end of a password.
+const MAX_USER_BYTES: usize = 1024;
+
 /// Longer names are no names.
 const MAX_NAME_BYTES: usize = 64;
 
@@ -156,13 +159,22 @@ fn scheme_before(text: &str, at: usize) -> Option<Range<usize>> {
     value_behind(text, at + 1, "").filter(|range| range.len() >= 8)
 }
 
-/// `user:password` of an address, which begins at `from`.
+/// `user:password` of an address, which begins at `from`. Behind the name of a host stands a number: what stands there instead is a
+/// password, and goes to the last `@`, also where it has characters that should have been escaped.
 fn user_of_address(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
-    let authority =
-        &rest[..rest.find(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c)).unwrap_or(rest.len())];
-    let user = authority.rfind('@')?;
-    authority[..user].contains(':').then_some(from..from + user)
+    let stops = |c: char, more: &str| c.is_whitespace() || "\"'<>".contains(c) || more.contains(c);
+    let authority = &rest[..rest.find(|c| stops(c, "/?#")).unwrap_or(rest.len())];
+    if let Some(user) = authority.rfind('@') {
+        return authority[..user].contains(':').then_some(from..from + user);
+    }
+    let (host, port) = authority.split_once(':')?;
+    if host.is_empty() || host.starts_with('[') || port.parse::<u16>().is_ok() {
+        return None;
+    }
+    let reach = rest.char_indices().take_while(|(at, c)| *at < MAX_USER_BYTES && !stops(*c, ""));
+    let user = reach.filter(|(_, c)| *c == '@').last()?.0;
+    Some(from..from + user)
 }
 
 #[cfg(test)]
@@ -246,6 +258,11 @@ mod tests {
             ("x-api-key: Token abc def", "x-api-key: [redacted] def"),
             ("sent Bearer abcdefghi", "sent Bearer [redacted]"),
             ("postgres://ada:pw@db/x", "postgres://[redacted]@db/x"),
+            ("postgres://ada:p/w@db/x", "postgres://[redacted]@db/x"),
+            ("at 'http://ada:p?w#@x@db/x': no", "at 'http://[redacted]@db/x': no"),
+            ("http://ada:/pw@db:1/x y@z", "http://[redacted]@db:1/x y@z"),
+            ("http://db:4873/@scope/x", "http://db:4873/@scope/x"),
+            ("http://[::1]:80/@x http://db/a@b", "http://[::1]:80/@x http://db/a@b"),
             ("password: pässwört!", "password: [redacted]"),
             ("secret", "secret"),
             ("token:", "token:"),
