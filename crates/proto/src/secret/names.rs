@@ -159,14 +159,16 @@ fn scheme_before(text: &str, at: usize) -> Option<Range<usize>> {
     value_behind(text, at + 1, "").filter(|range| range.len() >= 8)
 }
 
-/// `user:password` of an address, which begins at `from`. Behind the name of a host stands a number: what stands there instead is a
-/// password, and goes to the last `@`, also where it has characters that should have been escaped.
+/// Who logs in at an address, which begins at `from`: `user:password`, or a token alone, which shows only in that nobody logs in by name
+/// there. Behind the name of a host stands a number: what stands there instead is a password, and goes to the last `@`, also where it
+/// has characters that should have been escaped.
 fn user_of_address(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
     let stops = |c: char, more: &str| c.is_whitespace() || "\"'<>".contains(c) || more.contains(c);
     let authority = &rest[..rest.find(|c| stops(c, "/?#")).unwrap_or(rest.len())];
     if let Some(user) = authority.rfind('@') {
-        return authority[..user].contains(':').then_some(from..from + user);
+        let named = text[..from].ends_with("ssh://") && !authority[..user].contains(':');
+        return (!named).then_some(from..from + user);
     }
     let (host, port) = authority.split_once(':')?;
     if host.is_empty() || host.starts_with('[') || port.parse::<u16>().is_ok() {
@@ -261,6 +263,8 @@ mod tests {
             ("postgres://ada:p/w@db/x", "postgres://[redacted]@db/x"),
             ("at 'http://ada:p?w#@x@db/x': no", "at 'http://[redacted]@db/x': no"),
             ("http://ada:/pw@db:1/x y@z", "http://[redacted]@db:1/x y@z"),
+            ("https://pa55@db/x", "https://[redacted]@db/x"),
+            ("ssh://git@db/x ssh://git:pw@db/x", "ssh://git@db/x ssh://[redacted]@db/x"),
             ("http://db:4873/@scope/x", "http://db:4873/@scope/x"),
             ("http://[::1]:80/@x http://db/a@b", "http://[::1]:80/@x http://db/a@b"),
             ("password: pässwört!", "password: [redacted]"),
