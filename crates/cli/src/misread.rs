@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::slice;
 
 use cardan_config::closest::closest;
+use cardan_proto::secret::Redactor;
 use cardan_transport::program::is_program;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory as _};
@@ -31,7 +32,9 @@ pub(crate) fn report(error: &Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return Exit::Usage.into();
     }
-    Failure::usage(message(error)).next(next(error, words)).report(form)
+    // What is given as an option that there is not may be a credential: what parsed would have hidden it.
+    let next = Redactor::default().redact(&next(error, words)).into_owned();
+    Failure::usage(message(error)).next(next).report(form)
 }
 
 /// Of what the parser says, what is wrong: no tips, which know nothing of servers, and no usage.
@@ -75,6 +78,8 @@ fn next(error: &Error, words: &[OsString]) -> String {
         let rest = undashed(words).unwrap_or_else(help);
         return match closest(argument.name, longs) {
             Some(near) => {
+                // The value is that option's, and says nothing about how an argument is written.
+                let argument = Argument { value: None, ..argument };
                 format!("did you mean `--{near}`? an argument is written as `{argument}`; or {rest}")
             }
             None => format!("did you mean `{argument}`? or {rest}"),
@@ -241,7 +246,7 @@ mod tests {
             (&["prompt", "greet", "--name", "Ada"], "did you mean `name=Ada`?"),
             (
                 &["call", "echo", "--timeuot", "5"],
-                "did you mean `--timeout`? an argument is written as `timeuot=5`",
+                "did you mean `--timeout`? an argument is written as `timeuot=<value>`",
             ),
             (&["list", "--jsn"], "did you mean `--json`?"),
             (

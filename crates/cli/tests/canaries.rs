@@ -67,6 +67,41 @@ fn a_password_in_an_address_is_hidden_as_a_whole() {
     }
 }
 
+/// T27: a token that stands alone before `@` is hidden too, and so is one behind an option that there is not.
+#[test]
+fn a_token_where_none_belongs_is_hidden() {
+    let scratch = Scratch::new("tokens");
+    let config = scratch.file("cardan.toml");
+    for scheme in ["http", "https", "ws", "wss", "tcp", "htp"] {
+        let address = format!("{scheme}://{CANARY}@localhost:1/mcp");
+        std::fs::write(&config, format!("[servers.x]\nurl = '{address}'\n")).expect("it is written");
+        for words in [
+            &["info", &address][..],
+            &["info", &address, "--json"],
+            &["info", "x", "--config", &config],
+            &["config", "list", "--config", &config],
+            &["config", "explain", "x", "--config", &config],
+        ] {
+            let ran = cardan(words);
+            let all = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(!all.contains("4711"), "{words:?}: {all}");
+        }
+    }
+    let header = format!("Authorization: Bearer {CANARY}");
+    let variable = format!("API_KEY={CANARY}");
+    for words in [
+        &["--token", CANARY][..],
+        &["--haeder", &header],
+        &["--haeder", &header, "--json"],
+        &["--evn", &variable],
+        &["--evn", &variable, "--jsonl", "sh"],
+    ] {
+        let ran = cardan(&[&["call", "https://localhost:1/mcp", "t"], words].concat()).exits(1);
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(!all.contains("4711") && all.contains("did you mean"), "{words:?}: {all}");
+    }
+}
+
 /// T27: a credential in a header is known without its scheme as well: a server that says the bare token is not shown.
 #[test]
 fn a_header_hides_its_bare_token() {
