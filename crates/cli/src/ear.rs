@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cardan_proto::secret::Redactor;
-use cardan_proto::session::event::{Change, Event, Interest};
+use cardan_proto::session::event::{Change, Event, Interest, Ticket};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -75,7 +75,7 @@ impl Ear {
     pub(crate) fn event(&self, event: &Event, secrets: &Redactor) {
         match event {
             Event::Listening { interest, .. } => tell(&self.standing(&self.stands(interest))),
-            Event::Changed { change, .. } if self.0.wanted.covers(change) => self.changed(change, secrets),
+            Event::Changed { tickets, change } if self.concerns(tickets, change) => self.changed(change, secrets),
             Event::Noted(note) if tagging() != Tagging::Lines => {
                 let params =
                     note.params.raw().map(|params| String::from_utf8_lossy(params)).unwrap_or_default();
@@ -84,6 +84,12 @@ impl Ear {
             }
             _ => {}
         }
+    }
+
+    /// A modern server says which listen it means, and may spell an address otherwise than we did.
+    fn concerns(&self, tickets: &[Ticket], change: &Change) -> bool {
+        let is_ours = matches!(change, Change::Resource(_)) && !tickets.is_empty();
+        is_ours || self.0.wanted.covers(change)
     }
 
     fn changed(&self, change: &Change, secrets: &Redactor) {

@@ -122,6 +122,18 @@ fn changes_are_told() {
     }
 }
 
+/// CLI-20, SUB-6: what a modern server sends on a listen is told as it spells it: it says itself which listen it means.
+#[test]
+fn a_change_that_is_spelled_otherwise_is_told() {
+    if !has_python() {
+        return;
+    }
+    let odd = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
+    let words = ["listen", "file:///tmp/x", "--json", "--era", "modern", "--", "python3", odd, "modern", "/dev/null"];
+    let ran = cardan(&words);
+    assert_eq!(ran.stdout, "{\"changed\":\"resource\",\"uri\":\"file:///private/tmp/x\"}\n", "{ran:?}");
+}
+
 /// CLI-20: a listen tells everything in the order of the wire, and the same things in either form: nothing that nobody listens to.
 #[test]
 fn a_listen_is_told_in_its_order() {
