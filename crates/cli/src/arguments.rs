@@ -120,8 +120,10 @@ impl Arguments {
         Ok(object)
     }
 
+    /// Text is typed by it, and only it says whether what is given twice is a list.
     pub(crate) fn need_schema(&self) -> bool {
         self.given.iter().any(|(_, given)| matches!(given, Given::Text(_)))
+            || twice(self.given.iter().map(|(key, _)| key)).is_some()
     }
 
     /// For prompts, where everything is text.

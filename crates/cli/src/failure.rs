@@ -138,10 +138,14 @@ impl Failure {
 
     /// With the advice to be less strict, where the link ended for what may have done no call any harm.
     pub(crate) fn strictly(mut self) -> Self {
-        let is_reported = self.exit == Exit::Violation && self.next.as_deref() == Some(REPORT);
         // Of answers, the shape is looked at by nobody else.
-        if is_reported && (!self.circumstances.answered || self.class == Class::Schema) {
-            self.next = Some(NOT_STRICT.to_owned());
+        let harmless = !self.circumstances.answered || self.class == Class::Schema;
+        if self.exit == Exit::Violation && harmless {
+            self.next = match self.next.as_deref() {
+                Some(REPORT) => Some(NOT_STRICT.to_owned()),
+                Some(LENIENT) => Some(LENIENT_INSTEAD.to_owned()),
+                _ => self.next,
+            };
         }
         self
     }
@@ -547,6 +551,8 @@ const LENIENT: &str = "report it to the server's author, or try --lenient";
 
 /// The same where only strictness may have made a failure of it.
 const NOT_STRICT: &str = "report it to the server's author, or leave --strict away";
+
+const LENIENT_INSTEAD: &str = "report it to the server's author, or leave --strict away, or say --lenient in its place";
 
 /// What to do about a rule that is broken: nobody can mend half a message.
 fn mending(rule: Rule) -> &'static str {

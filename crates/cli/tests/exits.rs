@@ -131,6 +131,13 @@ fn what_is_given_twice_is_refused() {
     demo(&twice).exits(1).tells(&["/arguments/name: it is given twice", "next: give it once"]);
     let replaced = ["prompt", "greet", "--args", r#"{"name": "Ada"}"#, "name=Bob"];
     assert!(demo(&replaced).exits(0).stdout.contains("Bob"), "a word replaces what --args says");
+    if has_python() {
+        // A list is known by the schema, whether it is checked or not.
+        let scratch = Scratch::new("twice");
+        let log = scratch.file("log");
+        let ran = odd("answers notes", &log, &["many:=[1]", "many:=[2]", "--no-check", "--dry-run"]).exits(0);
+        assert!(ran.stdout.contains(r#""arguments":{"many":[1,2]}"#), "{ran:?}");
+    }
     let answers = ["call", "ask", "question=Who?", "--answer", "answer=Ada", "--answer", "answer=Bob"];
     let told =
         ["--answer answer is given twice", "next: give it once; several choices are separated by commas"];
@@ -355,7 +362,9 @@ fn what_is_no_answer_ends_no_call() {
         "noise",
         r"recent call last)\x07",
     ]);
-    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"]).exits(11).tells(&["noise"]);
+    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"])
+        .exits(11)
+        .tells(&["noise", "or leave --strict away, or say --lenient in its place"]);
     odd("bad list", &scratch.file("list"), &["--strict"]).exits(11).tells(&["leave --strict away"]);
     odd("prose and die", &scratch.file("die"), &[]).exits(13).tells(&["noise: panic!", "exit status: 7"]);
     let chatty = "i=0; while [ $i -lt 40 ]; do echo junk $i; i=$((i+1)); done; exit 3";

@@ -117,6 +117,11 @@ def call(number):
         given = {"fine": {"sky": {"degrees": 3}}, "wrong": {"sky": {"degrees": "warm"}}}.get(manner.split()[1])
         content = {"structuredContent": given} if given else {}
         failed = {"isError": True} if manner.endswith("failure") else {}
+        if manner == "promises masses":
+            content = {"structuredContent": {"sky": [0] * 200_000}}
+        if manner == "promises infinity":
+            said = '{"content":[{"type":"text","text":"3 degrees"}],"structuredContent":{"sky":{"degrees":1e400}}}'
+            return raw(f'{{"jsonrpc":"2.0","id":{number},"result":{said}}}'.encode())
         send({"id": number, "result": {"content": [{"type": "text", "text": "3 degrees"}], **content, **failed}})
     elif manner in ("answers notes", "mute", "modern", "bad list"):
         send({"id": number, "result": {"content": [{"type": "text", "text": "fine"}]}})
@@ -135,8 +140,18 @@ with open(log, "a", encoding="utf-8") as kept:
         if number is None:
             continue
         if manner == "modern" and "_meta" in message.get("params", {}):
+            if method == "subscriptions/listen":
+                meta = {"io.modelcontextprotocol/subscriptionId": number}
+                wished = message["params"]["notifications"]
+                notes = [("subscriptions/acknowledged", {"notifications": wished})]
+                notes += [("resources/updated", {"uri": uri.replace("/tmp/", "/private/tmp/")}) for uri in wished["resourceSubscriptions"]]
+                for name, params in notes:
+                    send({"method": f"notifications/{name}", "params": {"_meta": meta, **params}})
+                send({"id": number, "result": {"resultType": "complete", "_meta": meta}})
+                continue
             if method == "server/discover":
-                offer = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0}
+                able = {"tools": {}, "resources": {"subscribe": True}}
+                offer = {"supportedVersions": ["2026-07-28"], "capabilities": able, "ttlMs": 0}
                 send({"id": number, "result": {"resultType": "complete", "cacheScope": "private", **offer}})
                 continue
         elif manner == "modern":
@@ -157,12 +172,15 @@ with open(log, "a", encoding="utf-8") as kept:
                 send({"id": number, "result": result})
         elif method == "tools/list":
             hints = {"readOnlyHint": True, "idempotentHint": True}
-            takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}}
+            takes = {"n": {"type": "integer", "minimum": 1}, "word": {"type": "string", "pattern": "^[a-z]+$"}, "many": {"type": "array"}}
             schema = {"type": "object", "properties": takes, "dependentRequired": {"word": ["n"]}}
             tool = {"name": "odd", "annotations": hints, "inputSchema": schema}
             if manner.startswith("promises "):
                 sky = {"type": "object", "properties": {"degrees": {"type": "integer"}}}
                 tool["outputSchema"] = {"type": "object", "properties": {"sky": sky}, "required": ["sky"]}
+            if manner == "promises masses":
+                tool["outputSchema"]["properties"] |= {f"p{n}": {"type": "integer"} for n in range(1000)}
+                tool["outputSchema"]["properties"]["sky"] = {"type": "array"}
             if manner == "promises nonsense":
                 tool["outputSchema"] = {"type": "object", "properties": {"sky": {"type": "weather"}}}
             more = {"nextCursor": "again"} if manner == "circles" else {}

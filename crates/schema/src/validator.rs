@@ -49,6 +49,12 @@ impl Validator {
         Ok(Self { compiled, weight })
     }
 
+    /// Is the value small enough to be checked? One that is not has a flaw for [`Validator::check`], whoever is to blame.
+    #[must_use]
+    pub fn bears(&self, value: &Value) -> bool {
+        self.weight.bears(Size::of(value))
+    }
+
     /// What does not fit: the first flaw found, with its place. Nothing: the value fits.
     #[must_use]
     pub fn check(&self, value: &Value) -> Vec<Flaw> {

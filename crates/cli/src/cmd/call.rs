@@ -6,7 +6,7 @@ use cardan_proto::finding::Rule;
 use cardan_proto::jsonrpc::fault::{Fault, code};
 use cardan_proto::method::Method;
 use cardan_proto::model::tool::{CallToolParams, CallToolResult, TaskSupport};
-use cardan_proto::model::{Flaw, Raw, RawObject, Tool, task};
+use cardan_proto::model::{Flaw, Raw, RawObject, Schema, Tool, task};
 use cardan_schema::Validator;
 use serde_json::{Map, Value};
 
@@ -84,18 +84,31 @@ fn kept(connection: &Connection, tool: &Tool, raw: &Raw) -> Result<(), Failure> 
         return Ok(());
     }
     let name = &tool.name;
-    let flaw = match (&result.structured_content, Validator::compile(schema)) {
-        (_, Err(error)) => {
-            tell(&format!("the result was not checked: the output schema of tool {name}: {error}"));
+    let flaw = match flaw(schema, result.structured_content.as_ref()) {
+        Ok(None) => return Ok(()),
+        Ok(Some(flaw)) => flaw,
+        // What cannot be checked breaks no promise.
+        Err(why) => {
+            tell(&format!("the result was not checked: {why} (tool {name})"));
             return Ok(());
         }
-        (None, Ok(_)) => Some(Flaw::here("is missing, and the tool has an output schema")),
-        (Some(content), Ok(validator)) => validator.check(&content.value()).into_iter().next(),
     };
-    let Some(flaw) = flaw else { return Ok(()) };
     let detail = flaw.under("structuredContent").to_string();
     let message = format!("the result of tool {name} does not fit its output schema");
     connection.found(Rule::OutputSchema, &detail, message)
+}
+
+/// What of a structured result does not fit, or why that cannot be told.
+fn flaw(schema: &Schema, content: Option<&Raw>) -> Result<Option<Flaw>, String> {
+    let validator = Validator::compile(schema).map_err(|why| format!("the output schema: {why}"))?;
+    let Some(content) = content else {
+        return Ok(Some(Flaw::here("is missing, and the tool has an output schema")));
+    };
+    let value: Value = content.read().map_err(|why| format!("/structuredContent: {why}"))?;
+    if !validator.bears(&value) {
+        return Err("/structuredContent is too large for its schema".to_owned());
+    }
+    Ok(validator.check(&value).into_iter().next())
 }
 
 /// Calls, as a task where there is no other way: in the older design the list of tools says so, in the newer one the server, which
