@@ -55,7 +55,7 @@ const fn served(before: Before, way: Way, speaks: Speaks) -> Behind {
 }
 
 /// All that are run: behind bridges, and behind gateways.
-const ALL: [Behind; 10] = [
+const ALL: [Behind; 13] = [
     behind(Way::Stdio, Speaks::Both),
     behind(Way::Http, Speaks::Both),
     behind(Way::Stdio, Speaks::Legacy),
@@ -64,13 +64,21 @@ const ALL: [Behind; 10] = [
     behind(Way::Http, Speaks::Modern),
     served(Before::Path, Way::Stdio, Speaks::Both),
     served(Before::Path, Way::Http, Speaks::Legacy),
+    served(Before::Path, Way::Http, Speaks::Modern),
     served(Before::All, Way::Http, Speaks::Legacy),
+    served(Before::All, Way::Http, Speaks::Both),
     served(Before::All, Way::Stdio, Speaks::Both),
+    served(Before::All, Way::Stdio, Speaks::Modern),
 ];
 
-/// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them.
-pub(super) fn quick(newest: &str) -> [(Behind, &str); 2] {
-    [(behind(Way::Stdio, Speaks::Both), suite::ALL), (behind(Way::Http, Speaks::Legacy), newest)]
+/// The reduced form: each way and each era once, every scenario of the modern era and its extensions before one of them, and a gateway
+/// once.
+pub(super) fn quick(newest: &str) -> [(Behind, &str); 3] {
+    [
+        (behind(Way::Stdio, Speaks::Both), suite::ALL),
+        (behind(Way::Http, Speaks::Legacy), newest),
+        (served(Before::All, Way::Http, Speaks::Both), newest),
+    ]
 }
 
 /// Those that are wanted, by name; all without one.
