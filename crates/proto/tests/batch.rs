@@ -7,6 +7,7 @@ use cardan_proto::dialect::Dialect;
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::jsonrpc::envelope::{Decoded, decode};
 use cardan_proto::limits::Limits;
+use cardan_proto::session::config::Attribution;
 use cardan_proto::session::event::{Cause, Input, LaneId, Outcome};
 use cardan_proto::session::state::State;
 use common::*;
@@ -203,6 +204,63 @@ fn a_client_takes_batches_and_sends_none() {
     assert!(matches!(&settled[1], (2, Outcome::Violated(violation)) if violation.rule == Rule::NoOutcome));
     assert!(matches!(settled[2], (1, Outcome::Done(_))));
     assert_eq!(client.one(), reply(9, json!({})));
+}
+
+/// BASE-16, F16: where there are no batches, an answer in an array ends its call at once all the same, whatever else is wrong with it, as
+/// it would outside; what is no answer in it ends none.
+#[test]
+fn an_answer_in_a_forbidden_batch_ends_its_call_at_once() {
+    let guessing = || Bench::modern_client_with(|config| config.attribution = Attribution::OnlyCall);
+    let fine = || reply(2, json!({"content": [], "resultType": "complete"}));
+    for (entry, rule, is_named) in [
+        (r#"{"jsonrpc":"2.0","id":2,"result":{}}"#, Rule::BatchForbidden, true),
+        (r#"{"jsonrpc":"2.0","id":"2","result":{}}"#, Rule::IdTypeChanged, true),
+        (r#"{"id":2,"result":{}}"#, Rule::VersionMissing, true),
+        (r#"{"jsonrpc":"2.0","id":2}"#, Rule::NoOutcome, true),
+        (
+            r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":"x"}}"#,
+            Rule::BothOutcomes,
+            true,
+        ),
+        (r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}"#, Rule::BatchForbidden, true),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, Rule::ReplyWithoutId, false),
+        (r#"{"result":{}}"#, Rule::VersionMissing, false),
+        (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, Rule::IdNull, false),
+        (r#"{"jsonrpc":"2.0","id":99,"result":{}}"#, Rule::UnknownReply, false),
+        (r#"{"jsonrpc":"2.0","id":"word","result":{}}"#, Rule::UnknownReply, false),
+    ] {
+        for (mut client, ends) in [(guessing(), true), (Bench::modern_client(), is_named)] {
+            client.call_tool(1);
+            client.raw(&format!(r#"[{entry},{{"level":"info"}},5]"#));
+            assert_eq!(client.found()[0], Rule::BatchForbidden, "{entry}");
+            if ends {
+                let outcome = client.outcome();
+                assert!(matches!(&outcome, Outcome::Violated(of) if of.rule == rule), "{entry}: {outcome:?}");
+            } else {
+                client.feed(fine());
+                assert!(matches!(client.outcome(), Outcome::Done(_)), "{entry}");
+            }
+        }
+    }
+    for nothing in [r#"[5,"x",{},{"level":"info"}]"#, r#"[{"jsonrpc":"2.0","id":2,"method":"ping"}]"#] {
+        let mut client = guessing();
+        client.call_tool(1);
+        client.raw(nothing);
+        client.feed(fine());
+        assert!(matches!(client.outcome(), Outcome::Done(_)), "{nothing}");
+    }
+    // With two in flight it belongs to the one that is left; an answer to a note is nobody's.
+    let mut client = guessing();
+    (1..=2).for_each(|ticket| client.call_tool(ticket));
+    client.raw(r#"[{"jsonrpc":"2.0","id":99,"result":{}}]"#);
+    client.feed(fine());
+    let outcomes: Vec<_> = client.settled().into_iter().map(|(_, outcome)| outcome).collect();
+    assert!(matches!(&outcomes[..], [Outcome::Done(_), Outcome::Violated(_)]), "{outcomes:?}");
+    let mut client = Bench::legacy_client_with("2025-11-25", |c| c.attribution = Attribution::OnlyCall);
+    client.call_tool(1);
+    client.raw(r#"[{"jsonrpc":"2.0","id":null,"result":{}}]"#);
+    client.feed(reply(3, json!({"content": []})));
+    assert!(matches!(client.outcome(), Outcome::Done(_)));
 }
 
 /// S0-43: a batch that is still open when the link goes leaves nothing behind.

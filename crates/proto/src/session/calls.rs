@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// Which call of ours a reply belongs to; if none, says why.
-    fn claimed(&mut self, reply: &Reply) -> Option<i64> {
+    pub(super) fn claimed(&mut self, reply: &Reply) -> Option<i64> {
         let Some(id) = &reply.id else {
             // The peer could not read our id. With one call in flight there is no doubt which it was.
             return self.unnamed(reply);

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use memchr::memmem;
+use serde_json::value::RawValue;
 
 use super::Session;
 use super::config::{Attribution, Role};
@@ -62,22 +63,32 @@ impl Session {
             return self.hold_answer(found, rule);
         }
         let violation = self.pieced(violation);
-        let ours = self.meant_for(&violation);
-        match (violation.shape, ours) {
-            (Shape::Reply | Shape::Unknown, Some(id)) => {
-                self.settle_violated(id, violation);
-                self.settle_claimed();
-            }
-            (Shape::Reply, None) if self.is_unclaimed(&violation) => self.outbound.leave(violation),
-            (Shape::Call | Shape::Unknown, _) if self.config.role == Role::Server => {
-                let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
-                let fault = violation.fault();
-                self.reply_unread(lane, batch, violation.id, revision, fault);
-            }
-            _ => {}
+        let Some(violation) = self.end_meant(violation) else { return };
+        if self.config.role == Role::Server && matches!(violation.shape, Shape::Call | Shape::Unknown) {
+            let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
+            let fault = violation.fault();
+            self.reply_unread(lane, batch, violation.id, revision, fault);
         }
     }
 
+    /// Ends the call that a broken answer was meant for, or keeps it until it is known which one that is. Given back: what was
+    /// meant for none.
+    fn end_meant(&mut self, violation: Violation) -> Option<Violation> {
+        match (violation.shape, self.meant_for(&violation)) {
+            (Shape::Reply | Shape::Unknown, Some(id)) => {
+                self.settle_violated(id, violation);
+                self.settle_claimed();
+                None
+            }
+            (Shape::Reply, None) if self.is_unclaimed(&violation) => {
+                self.outbound.leave(violation);
+                None
+            }
+            _ => Some(violation),
+        }
+    }
+
+    /// A batch where there are none. Nothing in it is served; an answer in it ends its call as it would outside of one.
     pub(super) fn refuse_batch(
         &mut self,
         lane: LaneId,
@@ -88,15 +99,27 @@ impl Session {
             let revision = self.revision().unwrap_or(Revision::LATEST_MODERN);
             return self.reply_unread(lane, None, None, revision, violation.fault());
         }
-        for (entry, _) in entries {
-            let Ok(Envelope::Reply(reply)) = entry else { continue };
-            if let Some(id) = reply.id.as_ref().and_then(CallId::as_number) {
-                self.settle_violated(
-                    id,
-                    Violation { id: reply.id, shape: Shape::Reply, ..violation.clone() },
-                );
+        let parts = parts(&self.current).into_iter().chain(std::iter::repeat(Bytes::new()));
+        for ((entry, _), part) in entries.into_iter().zip(parts) {
+            self.current = part;
+            match entry {
+                Ok(Envelope::Reply(reply)) => self.replied_in(reply, &violation),
+                Err(broken) if broken.shape == Shape::Reply || broken.id.is_some() => {
+                    self.find(broken.rule, broken.id.clone(), "batch entry".into());
+                    self.end_meant(broken);
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Client: a proper reply in what is none.
+    fn replied_in(&mut self, reply: Reply, violation: &Violation) {
+        if let Some(id) = self.claimed(&reply) {
+            let violation = Violation { id: reply.id, shape: Shape::Reply, ..violation.clone() };
+            self.settle_violated(id, violation);
+        }
+        self.settle_claimed();
     }
 
     /// Client: what cannot be parsed may still begin like a message.
@@ -217,6 +240,12 @@ impl Session {
         let result = || member_of(&self.current, "result").ok().flatten();
         self.noted && result().is_some_and(|result| !result.starts_with(b"{") || &*result == b"{}")
     }
+}
+
+/// The entries of an array, as they were written.
+fn parts(array: &Bytes) -> Vec<Bytes> {
+    let parts = serde_json::from_slice::<Vec<&RawValue>>(array).unwrap_or_default();
+    parts.into_iter().map(|part| array.slice_ref(part.get().as_bytes())).collect()
 }
 
 /// What most messages begin with, and nothing else does.
