@@ -350,6 +350,11 @@ impl Connection {
         }
     }
 
+    /// Is what the command is for shown and not sent?
+    pub(crate) fn is_rehearsal(&self) -> bool {
+        self.rehearsal.is_some()
+    }
+
     /// In a rehearsal nothing is sent from now on.
     fn hold(&self) {
         if let Some(trace) = &self.rehearsal {

@@ -114,10 +114,20 @@ fn a_rehearsal_sends_nothing() {
         (&["prompt", "greet", "name=Ada"], "prompts/get"),
         (&["list", "prompts"], "prompts/list"),
         (&["raw", "acme/reindex", "{\"all\":true}"], "acme/reindex"),
+        (&["complete", "greet", "name=A"], "completion/complete"),
+        (&["ping", "--era", "legacy"], "ping"),
+        (&["ping", "--era", "modern"], "server/discover"),
+        (&["info", "--era", "legacy"], "ping"),
+        (&["info", "--era", "modern"], "server/discover"),
+        (&["listen", "tools", "--era", "modern"], "subscriptions/listen"),
+        (&["listen", "tools", "demo://clock", "--era", "legacy"], "resources/subscribe"),
     ] {
         let frame = demo(&[words, &["--dry-run"]].concat()).exits(0).json();
-        assert_eq!(frame["method"], method);
+        assert_eq!(frame["method"], method, "{words:?}");
     }
+    // What a legacy server tells unasked needs no message.
+    let ran = demo(&["listen", "--dry-run", "--era", "legacy"]).exits(0).prints("");
+    ran.tells(&["no message would be sent: the server tells this unasked"]);
 }
 
 /// Arguments are typed and checked as if they were sent; the server's own log has no call, also over a pipe.
