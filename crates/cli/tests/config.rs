@@ -190,7 +190,8 @@ fn servers_come_from_other_tools_and_go_to_them() {
     assert_eq!(world.text(".cursor/mcp.json"), cursor, "what was exported is gone without a trace");
 }
 
-/// CLI-33, CLI-34: whatever any tool can say comes back from its own file, in its own place, as it went there.
+/// CLI-33, CLI-34: a process with arguments and variables and, where the tool has addresses, one with a header come back from each tool's own
+/// file as they went there. What else each tool can say is tried in `cardan-config`, with files of its documented shape.
 #[test]
 fn cli_34_every_tool_is_written_and_read_without_loss() {
     let tools = [

@@ -58,7 +58,7 @@ fn files_are_known_by_their_shape() {
     }
 }
 
-/// Import: what goes into `cardan.toml` is all there, and so it is when it goes back to the tool.
+/// CLI-34: import: what goes into `cardan.toml` is all there, and so it is when it goes back to the tool.
 #[test]
 fn nothing_is_lost_on_the_way_to_our_file_and_back() {
     for (name, tool, _) in FILES {
