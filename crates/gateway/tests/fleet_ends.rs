@@ -132,7 +132,7 @@ fn kept_by(policy: Policy, farm: &Farm) -> Spec {
     spec
 }
 
-/// F14: a server that does not start is tried at most 40 times in ten minutes, though someone calls it five times a second.
+/// F14, CLI-25: a server that does not start is tried at most 40 times in ten minutes, though someone calls it five times a second.
 #[tokio::test(start_paused = true)]
 async fn f14_callers_do_not_defeat_the_breaker() {
     for policy in [Policy::CHILD, Policy::REMOTE] {

@@ -279,6 +279,36 @@ pub(crate) fn odd_server<'a>(manner: &'a str, log: &'a str) -> Vec<&'a str> {
     vec!["--", "python3", ODD, manner, log]
 }
 
+/// A legacy server for `sh` that hears no signal but KILL: it shakes hands, and then does this, in which `hear` reads a message into `$line`.
+pub(crate) fn shell_server(then: &str) -> String {
+    format!(
+        r#"trap "" TERM INT; hear() {{ read -r line; id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}; }}
+        say() {{ echo '{{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}}'; }}
+        hear; say '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}'
+        hear; {then}"#
+    )
+}
+
+/// One that does not leave, and says when it was called and when it was told to cancel.
+pub(crate) fn stubborn_server(mark: &str) -> String {
+    shell_server(&format!(
+        "hear; echo called > {mark}; hear; echo cancelled > {mark}; while :; do sleep 1; done"
+    ))
+}
+
+/// One that says when it was called, and once its input has ended writes to a file what it heard last, if whoever started it is still there.
+pub(crate) fn watching_server(mark: &str, last: &str) -> String {
+    shell_server(&format!(
+        r#"hear; echo called > {mark}; while read -r line; do said=$line; done
+        [ "$(cut -d ' ' -f 4 "/proc/$$/stat")" = "$PPID" ] && echo "$said" > {last}"#
+    ))
+}
+
+/// Calls a server for `sh`, which has to list nothing first.
+pub(crate) fn calling(script: &str) -> [&str; 9] {
+    ["call", "x", "--no-check", "--era", "legacy", "--", "sh", "-c", script]
+}
+
 /// What that server read, in order.
 pub(crate) fn logged(log: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(log).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use super::common::pty::{CTRL_C, Pty};
-use super::common::{CARDAN, Scratch, demo, has_python};
+use super::common::{CARDAN, Scratch, cardan, demo, has_python};
 use super::server;
 
 /// CLI-12: a bar, what is going on, since when and until when; and before the result it is gone.
@@ -56,6 +56,25 @@ fn cli_12_progress_puts_the_deadline_off() {
     let mut seat = Pty::new(100).start(&words);
     seat.sees("waiting for the answer").sees(" s of 40 s").sees("1 of 2").sees(" s of 41 s");
     seat.end().exits(0);
+}
+
+/// CLI-12: a call with progress outlives the deadline that it began with, and ends at the one that its last step left.
+#[test]
+fn cli_12_a_call_ends_at_the_deadline_in_force() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("outlived");
+    let config = scratch.file("cardan.toml");
+    let [_, program, script, manner] = server("neat");
+    let look = format!("command = '{program}'\nargs = ['{script}', '{manner}']\ncall_timeout = '2500ms'\n");
+    std::fs::write(&config, format!("[servers.look]\n{look}")).unwrap();
+    let begun = Instant::now();
+    let ran = cardan(&["call", "look", "pace", "--no-check", "--config", &config]).exits(12);
+    let took = begun.elapsed();
+    // Three steps of a second, and then the silence that is too long.
+    ran.tells(&["progress: 2\n", "no sign of life", "running, as its progress showed"]);
+    assert!(took >= Duration::from_millis(5500), "{took:?}");
 }
 
 /// CLI-12: as long as nothing is told, something turns.

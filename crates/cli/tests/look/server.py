@@ -8,6 +8,7 @@ million characters; `spoiled` has an image that is no base64; `bursts` tells eve
 import base64
 import json
 import sys
+import time
 
 manner = sys.argv[1]
 # A title, a cleared screen, a colour that is not ours, a bell, a backspace, a carriage return, and a turned direction.
@@ -138,6 +139,11 @@ def call(number, name, token):
         line = json.dumps({"jsonrpc": "2.0", "id": number, **{"result": text("AB")}}).encode()
         sys.stdout.buffer.write(line.replace(b"AB", b"A\xff\xfeB") + b"\n")
         sys.stdout.flush()
+    elif name == "pace":
+        # Offered to nobody: it takes longer than one may be silent, is not silent for so long, and then is for ever.
+        for step in (1, 2, 3):
+            time.sleep(1)
+            note("notifications/progress", progressToken=token, progress=step)
     elif name == "die":
         print(vast("about to end"), file=sys.stderr, flush=True)
         sys.exit(7)

@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::common::pty::{CTRL_C, CTRL_Z, Pty, Seat};
-use crate::common::{CARDAN, Fifo, Scratch, has_python, odd_server};
+use crate::common::{
+    CARDAN, Fifo, Scratch, calling, has_python, odd_server, stubborn_server, watching_server,
+};
 use crate::scene::Scene;
 
 /// CLI-13, F25: over stdio the cancel note is there before we leave with 130.
@@ -23,6 +26,19 @@ fn cli_13_ctrl_c_cancels_over_stdio() {
     let cancel = log.message("notifications/cancelled");
     assert_eq!(cancel["params"]["requestId"], call["id"]);
     seat.end().exits(130);
+}
+
+/// CLI-13, F25: the server has the cancel while we are still there.
+#[test]
+fn cli_13_we_leave_after_the_server_has_heard() {
+    let scratch = Scratch::new("typed-heard");
+    let (mark, last) = (Fifo::new(&scratch, "mark"), scratch.file("last"));
+    let mut seat = Pty::new(80).start(&calling(&watching_server(&mark.path, &last)));
+    assert_eq!(mark.line(), "called");
+    seat.types(CTRL_C);
+    seat.end().exits(130);
+    let heard = std::fs::read_to_string(last).expect("we were there");
+    assert!(heard.contains("notifications/cancelled"), "{heard}");
 }
 
 /// A server on a port that says on its stderr what it notices.
@@ -77,23 +93,26 @@ fn cli_13_ctrl_c_cancels_over_the_network() {
 /// CLI-13: a server that does not leave is not waited for after the second Ctrl-C, and nothing of the terminal is changed.
 #[test]
 fn cli_13_the_second_ctrl_c_quits() {
-    let scratch = Scratch::new("typed-twice");
+    // After one alone the server has a second to leave. Both runs pay for a busy machine.
+    let (once, twice) = (quits_after(1), quits_after(2));
+    assert!(twice + Duration::from_millis(300) < once, "{twice:?} after two, {once:?} after one");
+}
+
+/// How long a server that does not leave is waited for after so many of them.
+fn quits_after(typed: usize) -> Duration {
+    let scratch = Scratch::new(&format!("typed-{typed}"));
     let mark = Fifo::new(&scratch, "mark");
-    let script = format!(
-        r#"trap "" TERM INT; hear() {{ read -r line; id=${{line#*\"id\":}}; id=${{id%%[,\}}]*}}; }}
-        say() {{ echo '{{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}}'; }}
-        hear; say '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}'
-        hear; hear; echo called > {0}; hear; echo cancelled > {0}; while :; do sleep 1; done"#,
-        mark.path
-    );
-    let words = ["call", "x", "--no-check", "--era", "legacy", "--", "sh", "-c", &script];
-    let mut seat = Pty::new(80).start(&words);
+    let mut seat = Pty::new(80).start(&calling(&stubborn_server(&mark.path)));
     assert_eq!(mark.line(), "called");
     let before = seat.modes();
     seat.types(CTRL_C);
     assert_eq!(mark.line(), "cancelled");
-    seat.types(CTRL_C);
+    let told = Instant::now();
+    for _ in 1..typed {
+        seat.types(CTRL_C);
+    }
     assert_eq!(seat.end().exits(130).modes, before);
+    told.elapsed()
 }
 
 /// An interactive shell that stops and continues jobs. Nothing: there is none here.

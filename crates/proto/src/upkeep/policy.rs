@@ -174,7 +174,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// S2-42: 1 s doubling up to the cap, five attempts; then 15 s doubling to 5 min for servers elsewhere.
+    /// S2-42, CLI-25: 1 s doubling up to the cap, five attempts; then 15 s doubling to 5 min for servers elsewhere.
     #[test]
     fn s2_42_waits_double_up_to_their_cap() {
         let Policy { backoff, quiet, .. } = Policy::REMOTE;
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!((backoff.attempts, Policy::CHILD.quiet), (5, None));
     }
 
-    /// S2-42: jitter stays within its bounds and differs from seed to seed.
+    /// S2-42, CLI-25: jitter stays within its bounds and differs from seed to seed.
     #[test]
     fn s2_42_jitter_spreads_and_stays_within_bounds() {
         let most = secs(16);
