@@ -90,6 +90,18 @@ fn progress_and_log_notes_go_to_stderr() {
     }
 }
 
+/// CLI-21: a lower level brings what a higher one leaves out, whichever way the era tells the server.
+#[test]
+fn cli_21_a_lower_level_brings_more() {
+    for era in ["legacy", "modern"] {
+        for (level, is_told) in [("debug", true), ("info", false), ("error", false)] {
+            let words = ["call", "note", "level=debug", "message=mind", "--log-level", level, "--era", era];
+            let ran = demo(&words).exits(0).prints("noted\n");
+            assert_eq!(ran.stderr.contains("debug: demo: mind\n"), is_told, "{era} {level}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn content_of_every_kind_is_told() {
     demo(&["call", "picture"]).exits(0).prints("[image, image/png, 98 bytes; save it with --output]\n");

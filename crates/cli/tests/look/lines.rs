@@ -168,6 +168,26 @@ fn a_listen_is_told_in_its_order() {
     assert_eq!(told, order, "{text}");
 }
 
+/// CLI-21: who listens is told log notes from the chosen level on, whichever way the era tells the server; without one from info on.
+#[test]
+fn cli_21_a_listen_has_its_level() {
+    if !has_python() {
+        return;
+    }
+    let levels = ["debug", "info", "warning", "error"];
+    for era in ["legacy", "modern"] {
+        for (chosen, first) in [(None, 1), (Some("debug"), 0), (Some("info"), 1), (Some("error"), 3)] {
+            let level = chosen.map(|level| ["--log-level", level]);
+            let words = ["listen", "look://page", "--era", era];
+            let words =
+                [&words[..], level.as_ref().map_or(&[][..], |words| &words[..]), &server("levels")].concat();
+            let ran = cardan(&words).exits(13);
+            let told: Vec<_> = ran.stderr.lines().filter_map(|line| line.strip_suffix(": told")).collect();
+            assert_eq!(told, levels[first..], "{era} {chosen:?}: {ran:#?}");
+        }
+    }
+}
+
 /// A line of a terminal without colours.
 fn plain(line: &str) -> String {
     let mut parts = line.trim_end().split("\x1b[");

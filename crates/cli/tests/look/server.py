@@ -2,7 +2,8 @@
 
 `neat` offers names and texts in several scripts, hints, Markdown, JSON, media and progress; `hostile` puts sequences that a
 terminal obeys wherever a text can stand; `breaks` a line break and what may pass for a row of ours; `vast` has texts of ten
-million characters; `spoiled` has an image that is no base64; `bursts` tells everything of a listen in one write.
+million characters; `spoiled` has an image that is no base64; `bursts` tells everything of a listen in one write; `levels`, of either era, logs at
+every wanted level when it is listened to.
 """
 
 import base64
@@ -68,6 +69,9 @@ TOOLS = [
 ]
 if manner == "hostile":
     TOOLS += [tool(name, "Asks back.", {}) for name in ("form", "visit", "sample")]
+LEVELS = ["debug", "info", "warning", "error"]
+# What a legacy client wants to be told.
+LEVEL = ["info"]
 # Calls that wait for an answer to what was asked back.
 WAITING = {}
 PAGE = """# A page
@@ -181,6 +185,20 @@ def burst(number, uri):
     sys.exit(0)
 
 
+def logs(level):
+    """A note at each level that is wanted, and the end."""
+    for wanted in LEVELS[LEVELS.index(level) :]:
+        note("notifications/message", level=wanted, data="told")
+    sys.exit(0)
+
+
+def listened(number, params):
+    """A listen of the modern era."""
+    named = {"_meta": {"io.modelcontextprotocol/subscriptionId": number}}
+    note("notifications/subscriptions/acknowledged", notifications=params["notifications"], **named)
+    logs(params["_meta"]["io.modelcontextprotocol/logLevel"])
+
+
 def ask(number, method, params):
     WAITING[f"ask-{number}"] = number
     send({"id": f"ask-{number}", "method": method, "params": params})
@@ -191,6 +209,8 @@ def answer(number, method, params):
         abilities = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
         if manner == "bursts":
             abilities |= {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
+        if manner == "levels":
+            abilities |= {"resources": {"subscribe": True}}
         if manner in ("hostile", "breaks"):
             abilities |= {"resources": {"subscribe": True}, "completions": {}}
         result = {
@@ -219,6 +239,17 @@ def answer(number, method, params):
         reply(number, {"description": t("x"), "messages": [message]})
     elif method == "completion/complete":
         reply(number, {"completion": {"values": [t("Ada"), t("Bob")], "total": 9}})
+    elif method == "server/discover" and manner == "levels":
+        offer = {"supportedVersions": ["2026-07-28"], "capabilities": {"resources": {"subscribe": True}, "logging": {}}}
+        reply(number, {"resultType": "complete", "cacheScope": "private", "ttlMs": 0, **offer})
+    elif method == "logging/setLevel":
+        LEVEL[0] = params["level"]
+        reply(number, {})
+    elif method == "subscriptions/listen":
+        listened(number, params)
+    elif method == "resources/subscribe" and manner == "levels":
+        reply(number, {})
+        logs(LEVEL[0])
     elif method == "resources/subscribe" and manner == "bursts":
         burst(number, params["uri"])
     elif method == "resources/subscribe":
