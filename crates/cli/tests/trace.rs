@@ -130,6 +130,27 @@ fn a_rehearsal_sends_nothing() {
     ran.tells(&["no message would be sent: the server tells this unasked"]);
 }
 
+/// What is shown is to the byte what the server gets when the same is said without `--dry-run`.
+#[test]
+fn a_rehearsal_shows_what_is_sent() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("rehearsed");
+    for (era, manner) in [("legacy", "extra"), ("modern", "modern")] {
+        let log = scratch.file(era);
+        let words = ["call", "odd", "n=3", "word=käse", "--no-check", "--era", era];
+        let server = odd_server(manner, &log);
+        let shown = cardan(&[&words[..], &["--dry-run"], &server].concat()).exits(0).stdout;
+        assert!(shown.contains("käse") && shown.ends_with('\n'), "{shown}");
+        let is_there =
+            || std::fs::read_to_string(&log).unwrap().split_inclusive('\n').any(|line| line == shown);
+        assert!(!is_there(), "{era}: it was sent");
+        cardan(&[&words[..], &server].concat()).exits(0);
+        assert!(is_there(), "{era}: {shown} is not in {:#?}", logged(&log));
+    }
+}
+
 /// Arguments are typed and checked as if they were sent; the server's own log has no call, also over a pipe.
 #[test]
 fn a_rehearsal_is_checked_like_the_real_thing() {
