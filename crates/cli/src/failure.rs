@@ -26,6 +26,7 @@ use crate::output::{Form, json_line};
 use crate::progress::over;
 use crate::tagged;
 
+mod delivery;
 mod parcel;
 mod told;
 
@@ -83,12 +84,6 @@ impl Failure {
         failure
     }
 
-    /// A person was asked for input and did not give it. Whether the server had the call is known from what came of it.
-    pub(crate) fn unanswered(self, outcome: &Result<(), Self>) -> Self {
-        let delivery = outcome.as_ref().map_or_else(Self::delivery, |()| Delivery::Sent);
-        self.delivered(delivery)
-    }
-
     /// With what is known of where it failed.
     fn at(mut self, class: Class, stage: Option<Step>) -> Self {
         (self.class, self.circumstances.stage) = (class, stage);
@@ -103,12 +98,6 @@ impl Failure {
     /// What there is to say cannot be written where it should go.
     pub(crate) fn unwritten(message: impl Into<String>) -> Self {
         Self::new(Exit::Unwritten, message)
-    }
-
-    /// The server had answered by then, if it is about what it answered.
-    pub(crate) fn behind_answer(mut self) -> Self {
-        self.circumstances.answered |= self.exit == Exit::Unwritten;
-        self
     }
 
     /// The command was only rehearsed, and all is said.
@@ -346,12 +335,6 @@ impl Failure {
         self
     }
 
-    /// With whether the server had the call.
-    pub(crate) fn delivered(mut self, delivery: Delivery) -> Self {
-        self.circumstances.delivery = Some(delivery);
-        self
-    }
-
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -423,14 +406,6 @@ impl Failure {
             }
         }
         self.next.as_deref().or_else(|| self.exit.next_step())
-    }
-
-    fn delivery(&self) -> Delivery {
-        match (self.circumstances.delivery, self.circumstances.answered) {
-            (Some(delivery), _) => delivery,
-            (None, true) => Delivery::Sent,
-            (None, false) => Delivery::NotSent,
-        }
     }
 
     /// What the server said last: few lines, as whoever kept them saw to.
