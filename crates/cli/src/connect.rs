@@ -121,7 +121,7 @@ impl Connection {
         let opening = async {
             tokio::select! {
                 opened = apart(|| reach(door, &connector, &watch, &limits, (options, tool))) => opened,
-                () = interrupts.first() => Err(interrupted()),
+                () = interrupts.first() => Err(interrupted().delivered(Delivery::NotSent)),
             }
         };
         let opened = during("opening a session", Bounds::within(call_limits.open_timeout), opening).await;
@@ -189,7 +189,10 @@ impl Connection {
     /// Asks the server whether it lives.
     pub(crate) async fn ping(&self) -> Result<(), Failure> {
         let Some(warm) = &self.warm else { return self.unless_interrupted(self.client.ping()).await };
-        self.unless_left(warm.ping()).await?.map_err(|failure| self.watch.explained(failure))
+        self.unless_left(warm.ping())
+            .await
+            .map_err(Failure::underway)?
+            .map_err(|failure| self.watch.explained(failure))
     }
 
     /// Makes a call: progress is told, Ctrl-C cancels it on the wire. It is made again after the visits that a server wants
@@ -242,7 +245,8 @@ impl Connection {
             Failure::new(Exit::Timeout, message).next("visit it, and allow more time with --timeout")
         };
         tokio::select! {
-            visited = self.unless_left(visits) => visited,
+            // The server has answered: that is how the visit is known.
+            visited = self.unless_left(visits) => visited.map_err(|failure| failure.delivered(Delivery::Sent)),
             failure = late => Err(self.watch.explained(failure.delivered(Delivery::Sent))),
             cause = self.client.until_ended() => {
                 let report = self.client.report();
@@ -330,7 +334,7 @@ impl Connection {
         self.hold();
         tokio::select! {
             failure = self.rehearsed() => Err(failure),
-            done = self.looked_up(work) => done,
+            done = self.looked_up(work) => done.map_err(Failure::underway),
         }
     }
 
@@ -390,6 +394,7 @@ impl Connection {
                 None => outcome,
             },
         };
+        let outcome = outcome.map_err(Failure::in_session);
         let hurry = outcome.as_ref().is_err_and(|failure| failure.exit() == Exit::Interrupted);
         let peer = client.peer().clone();
         let closing = client.close("done");

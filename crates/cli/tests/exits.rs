@@ -227,7 +227,11 @@ fn tool_error_and_not_found_are_5() {
     demo(&["call", "fail", "message=out of paper"]).exits(5).prints("out of paper\n").tells(&["tool error"]);
     let result = demo(&["call", "fail", "message=no", "--json"]).exits(5).json();
     assert_eq!(result["isError"], true);
-    demo(&["call", "ecko", "message=hi"]).exits(5).tells(&["no tool `ecko`", "did you mean `echo`?"]);
+    let told =
+        demo(&["call", "ecko", "message=hi"]).exits(5).tells(&["no tool `ecko`", "did you mean `echo`?"]);
+    told.tells(&["\n  class: capability\n  delivery: the server did not run it\n"]);
+    let told = demo(&["complete", "greet", "nme=A"]).exits(5);
+    told.tells(&["\n  class: capability\n  delivery: the server had it\n"]);
     for era in ["legacy", "modern"] {
         demo(&["read", "demo://file/none", "--era", era]).exits(5).tells(&["not found", "demo://file/none"]);
     }
@@ -584,10 +588,11 @@ fn root_7_nothing_is_given_without_consent() {
 #[test]
 fn input_that_nobody_can_give_is_14() {
     for era in ["legacy", "modern"] {
-        demo(&["call", "ask", "question=who?", "--era", era])
-            .exits(14)
-            .prints("declined\n")
-            .tells(&["who?", "--answer answer=<string>"]);
+        demo(&["call", "ask", "question=who?", "--era", era]).exits(14).prints("declined\n").tells(&[
+            "who?",
+            "--answer answer=<string>",
+            "\n  class: capability\n  delivery: the server had it\n",
+        ]);
         demo(&["call", "ask", "question=who?", "--answer", "name=Ada", "--era", era])
             .exits(14)
             .tells(&["answer", "missing"]);

@@ -8,6 +8,7 @@ use cardan_proto::model::complete::{
     CompleteArgument, CompleteContext, CompleteParams, CompleteResult, Reference,
 };
 use cardan_proto::model::uri_template::UriTemplate;
+use cardan_proto::session::event::Delivery;
 use clap::Args;
 use tokio::time::timeout;
 
@@ -72,7 +73,7 @@ pub(crate) fn params(of: String, mut words: Vec<String>) -> Result<CompleteParam
 /// How long advice may take.
 const ADVICE: Duration = Duration::from_secs(2);
 
-/// What of the question the server does not have, by its own lists: looked up only where it proposes nothing.
+/// What of the question the server does not have, by its own lists: looked up only where it has answered and proposes nothing.
 async fn unknown_of(connection: &Connection, params: &CompleteParams) -> Option<Failure> {
     let argument = params.argument.name.as_str();
     let (what, name, known) = match &params.reference {
@@ -101,12 +102,15 @@ async fn unknown_of(connection: &Connection, params: &CompleteParams) -> Option<
     };
     let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     let Some((_, arguments)) = known.iter().find(|(known, _)| known == name) else {
-        return Some(unknown(what, name, "the server", &names).classed(Exit::NotFound));
+        return Some(
+            unknown(what, name, "the server", &names).classed(Exit::NotFound).delivered(Delivery::Sent),
+        );
     };
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let owner = format!("{what} {name}");
-    (!arguments.contains(&argument))
-        .then(|| unknown("argument", argument, &owner, &arguments).classed(Exit::NotFound))
+    (!arguments.contains(&argument)).then(|| {
+        unknown("argument", argument, &owner, &arguments).classed(Exit::NotFound).delivered(Delivery::Sent)
+    })
 }
 
 async fn complete(connection: &Connection, params: &CompleteParams, form: Form) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use cardan_client::Listen;
 use cardan_proto::era::Era;
 use cardan_proto::model::capability::{ListCapability, ServerCapabilities};
-use cardan_proto::session::event::{Change, Interest};
+use cardan_proto::session::event::{Change, Delivery, Interest};
 use clap::Args;
 
 use crate::args::{Options, Server};
@@ -94,7 +94,7 @@ async fn listen(connection: &Connection, ear: &Ear) -> Result<(), Failure> {
         ended = ear.ended() => return ended,
     } {}
     match connection.client().ended() {
-        Some(cause) => Err(Failure::of_cause(cause)),
+        Some(cause) => Err(Failure::of_cause(cause).delivered(Delivery::Sent)),
         None => {
             tell("the server has ended the listen");
             Ok(())

@@ -12,6 +12,25 @@ impl Failure {
         self
     }
 
+    /// There was a session. Whether the server had the call is a question then, unless the command itself was wrong.
+    pub(crate) fn in_session(self) -> Self {
+        match self.exit {
+            Exit::Usage | Exit::Unwritten | Exit::Done => self,
+            _ => {
+                let delivery = self.delivery();
+                self.delivered(delivery)
+            }
+        }
+    }
+
+    /// A call was on its way: whoever interrupts it does not learn what became of it.
+    pub(crate) fn underway(self) -> Self {
+        match (self.exit, self.circumstances.delivery) {
+            (Exit::Interrupted, None) => self.delivered(Delivery::Unknown),
+            _ => self,
+        }
+    }
+
     /// A person was asked for input and did not give it. Whether the server had the call is known from what came of it.
     pub(crate) fn unanswered(self, outcome: &Result<(), Self>) -> Self {
         let delivery = outcome.as_ref().map_or_else(Self::delivery, |()| Delivery::Sent);

@@ -1,6 +1,6 @@
 //! A failure for people: what, then what is known of it, a line each, and what to do last.
 
-use cardan_client::words;
+use cardan_client::{Class, words};
 use cardan_proto::session::event::Delivery;
 
 use super::{Failure, data_of};
@@ -35,8 +35,17 @@ impl Failure {
         let mut page = Page { columns, out: Vec::new() };
         let head = Line::of(Style::Faint, "cardan: ").with(Style::Bad, self.exit.words());
         page.head(head.with(Style::Plain, ": "), &self.message);
-        if let Some(stage) = known.stage {
-            page.row("class", Style::Plain, &format!("{}, stage {}", self.class.name(), stage.name()));
+        // Of what is wrong with the command itself, before there was anything to send, its first word says all.
+        let is_underway = known.stage.is_some() || known.delivery.is_some() || known.answered;
+        match known.stage {
+            Some(stage) => {
+                page.row("class", Style::Plain, &format!("{}, stage {}", self.class.name(), stage.name()));
+            }
+            // What could not be written at our end has no class of its own.
+            None if is_underway && self.class != Class::Internal => {
+                page.row("class", Style::Plain, self.class.name());
+            }
+            None => {}
         }
         if let Some(fault) = &known.fault {
             page.row("code", Style::Number, &fault.code.to_string());
@@ -44,7 +53,7 @@ impl Failure {
                 page.data(&String::from_utf8_lossy(data), data_of(fault).is_null());
             }
         }
-        if known.stage.is_some() || known.delivery.is_some() || known.answered {
+        if is_underway {
             let delivery = self.delivery();
             let style = if delivery == Delivery::Unknown { Style::Warning } else { Style::Plain };
             page.row("delivery", style, words(delivery));
