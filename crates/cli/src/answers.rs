@@ -77,10 +77,11 @@ const SAMPLING: &str = "CARDAN_SAMPLING_COMMAND";
 const MAX_NAME_CHARS: usize = 60;
 
 impl Person {
-    /// `configured`: the command that answers for the model, unless someone says otherwise.
+    /// `console`: where the person sits, if anywhere. `configured`: the command that answers for the model, unless someone says otherwise.
     pub(crate) fn new(
         options: &Options,
         target: &Target,
+        console: Option<Console>,
         configured: Option<String>,
         secrets: Redactor,
     ) -> Self {
@@ -90,7 +91,7 @@ impl Person {
             urls: if options.accept_urls { Consent::Given } else { Consent::Missing },
             opening: if options.open { Opening::Browser } else { Opening::Nothing },
             sampling: sampling.filter(|command| !command.is_empty()).map(Arc::from),
-            console: if options.no_input { None } else { Console::find() },
+            console,
             server: Arc::new(Asker { known: target.label(), own: Mutex::default() }),
             visits: Visits::default(),
             unanswered: Arc::default(),

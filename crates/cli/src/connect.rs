@@ -31,6 +31,7 @@ use crate::memory::Memory;
 use crate::named::Named;
 use crate::output::{print_frame, tell};
 use crate::progress::{self, Bounds, during};
+use crate::talk::console::Console;
 use crate::target::Target;
 use crate::trace::Trace;
 use crate::warm::{Warm, Wish};
@@ -96,14 +97,18 @@ impl Connection {
         let interrupts = Interrupts::watch()?;
         let loudness = if options.verbose { Loudness::Verbose } else { Loudness::Normal };
         let limits = limits(options.timeout);
-        let door = Door::of(target, &limits)?;
+        let console = if options.no_input { None } else { Console::find() };
+        let door = tokio::select! {
+            door = Door::asking(target, &limits, console.as_ref()) => door?,
+            () = interrupts.first() => return Err(interrupted().delivered(Delivery::NotSent)),
+        };
         let (shelf, call_limits) = match &door {
             Door::Named(named) => (named.shelf(), named.bounded(&limits, options)),
             _ => (None, limits.clone()),
         };
         let (watch, person) = (
             Watch::new(loudness, options.strictness(), door.secrets(), ear),
-            Person::new(options, target, door.sampling(), door.secrets()),
+            Person::new(options, target, console, door.sampling(), door.secrets()),
         );
         let trace = Trace::wanted(options, watch.secrets());
         let memory = Memory::of(target, shelf.as_ref(), options);
@@ -504,6 +509,17 @@ impl<'a> Door<'a> {
             }
             Target::Named { name, config } => Self::Named(Box::new(Named::find(name, config.clone())?)),
         })
+    }
+
+    /// The same where somebody may be asked for what is missing.
+    async fn asking(target: &'a Target, limits: &Limits, console: Option<&Console>) -> Result<Self, Failure> {
+        match (target, console) {
+            (Target::Named { name, config }, Some(console)) => {
+                let named = Named::find_asking(name, config.clone(), console).await?;
+                Ok(Self::Named(Box::new(named)))
+            }
+            _ => Self::of(target, limits),
+        }
     }
 
     /// The command that answers for the model, where one is configured.

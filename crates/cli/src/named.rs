@@ -1,18 +1,19 @@
 //! A configured server, reached in the one way that leads from a configuration to a link.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardan_client::{Client, ConnectError, Connector};
 use cardan_config::closest::closest;
-use cardan_config::resolve::Resolved;
+use cardan_config::resolve::{Resolved, Surroundings};
 use cardan_config::server::Way;
 use cardan_config::{Config, Problem, Search, Server, Settings};
 use cardan_gateway::configured::{bounded, here, identity, isolation, making, silence};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind};
 use cardan_proto::limits::Limits;
-use cardan_proto::secret::Redactor;
+use cardan_proto::secret::{Redactor, Secret};
 use cardan_proto::session::config::EraChoice;
 use cardan_transport::stderr::OnLine;
 
@@ -23,6 +24,8 @@ use crate::daemon::talk::Known;
 use crate::failure::Failure;
 use crate::misread::meant_or;
 use crate::output::tell;
+use crate::talk::console::Console;
+use crate::talk::inputs::{self, Said};
 use crate::target::{FORMS, has_port};
 use crate::watch::Loudness;
 
@@ -42,12 +45,41 @@ impl Named {
     /// Looks a name up, also one that is not enabled: whoever names it wants it.
     pub(crate) fn find(name: &str, file: Option<PathBuf>) -> Result<Self, Failure> {
         let search = search(file)?;
-        let config = Config::load(&search);
-        let server = config.server(name).map_err(|problem| unknown(name, &config, &problem))?;
-        let resolved = here(&config, &search, |surroundings| server.resolve(surroundings));
+        Self::answered(name, &Config::load(&search), search, &Said::new())
+    }
+
+    /// The same where somebody can be asked for what the server wants of its user and nothing answers.
+    pub(crate) async fn find_asking(
+        name: &str,
+        file: Option<PathBuf>,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let search = search(file)?;
+        let (config, mut said) = (Config::load(&search), Said::new());
+        loop {
+            // What is asked first may hide what is asked next.
+            let open = unanswered(name, &config, &search, &said);
+            let more = match open.is_empty() {
+                true => Said::new(),
+                false => inputs::of_server(console, name, &config, &open).await,
+            };
+            let is_left = more.len() < open.len();
+            said.extend(more);
+            if open.is_empty() || is_left {
+                return Self::answered(name, &config, search, &said);
+            }
+        }
+    }
+
+    fn answered(name: &str, config: &Config, search: Search, said: &Said) -> Result<Self, Failure> {
+        let server = config.server(name).map_err(|problem| unknown(name, config, &problem))?;
+        let resolved = here(config, &search, |surroundings| {
+            let inputs = |id: &str| (surroundings.inputs)(id).or_else(|| said.get(id).cloned());
+            server.resolve(&Surroundings { inputs: &inputs, ..*surroundings })
+        });
         let resolved = resolved.map_err(|problem| failure(&problem))?;
         let (settings, daemon) = (config.settings(server), config.daemon);
-        let (server, sampling) = (server.clone(), config.client.sampling_command);
+        let (server, sampling) = (server.clone(), config.client.sampling_command.clone());
         Ok(Self { server, settings, resolved, search, daemon, sampling })
     }
 
@@ -150,6 +182,27 @@ impl Named {
         let made = making(&self.server, &self.resolved, settings, connector, limits, on_stderr);
         made.map_err(|problem| failure(&problem))
     }
+}
+
+/// What a server wants of its user and nothing answers yet, as far as it is reached without an answer. What else is wrong with it is
+/// told by whoever uses it; one that is not trusted asks for nothing.
+fn unanswered(name: &str, config: &Config, search: &Search, said: &Said) -> Vec<String> {
+    let Ok(server) = config.server(name) else { return Vec::new() };
+    let open = RefCell::new(Vec::new());
+    here(config, search, |surroundings| {
+        let inputs = |id: &str| {
+            let known = (surroundings.inputs)(id).or_else(|| said.get(id).cloned());
+            known.or_else(|| {
+                let mut open = open.borrow_mut();
+                if !open.iter().any(|other| other == id) {
+                    open.push(id.to_owned());
+                }
+                Some(Secret::new(""))
+            })
+        };
+        let _ = server.resolve(&Surroundings { inputs: &inputs, ..*surroundings });
+    });
+    open.into_inner()
 }
 
 /// A name that stands for nothing: it, or its whole file, is wrong, or it is not there.

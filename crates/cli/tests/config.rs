@@ -229,7 +229,7 @@ fn cli_34_every_tool_is_written_and_read_without_loss() {
 }
 
 /// CLI-37: placeholders, as our own file and other tools' spell them, are filled in when the server is used: from variables with
-/// and without a default, from files and from folders. Of commands it is told what to do instead.
+/// and without a default, from files of values and of variables, from folders and from what answers an input. Of commands it is told what to do instead.
 #[test]
 fn cli_37_placeholders_are_filled_in() {
     let world = World::new("placeholders");
@@ -264,8 +264,18 @@ fn cli_37_placeholders_are_filled_in() {
         let ran = world.run(&["info", "s", "--config", file], &[("HERE", "from-here")]).exits(13);
         assert!(ran.stderr.contains(&format!("| from-here else filled {home}")), "{file}: {ran:#?}");
     }
+    let script = "case $FILED-$ASKED in from-file-from-input) echo filled >&2 ;; esac; exit 3";
+    world.put("vars.env", "FILED=from-file\n");
+    let server = format!("command = 'sh'\nargs = ['-c', '{script}']\nenv_file = '{home}/vars.env'\n");
+    world.put(
+        "project/cardan.toml",
+        &format!("[servers.s]\n{server}env = {{ ASKED = '${{input:who-is-it}}' }}\n"),
+    );
+    let info = ["info", "s", "--config", "cardan.toml"];
+    world.run(&info, &[("CARDAN_INPUT_WHO_IS_IT", "from-input")]).exits(13).tells(&["| filled"]);
+    world.run(&info, &[]).exits(1).tells(&["the input `who-is-it` has no answer", "CARDAN_INPUT_WHO_IS_IT"]);
     world.put("project/cardan.toml", "[servers.s]\ncommand = \"sh\"\nenv = { A = \"${command:ls}\" }\n");
-    world.run(&["info", "s", "--config", "cardan.toml"], &[]).exits(1).tells(&["`A`", "next: "]);
+    world.run(&info, &[]).exits(1).tells(&["`A`", "next: "]);
 }
 
 /// What is asked for comes along, and where it cannot, that is told.

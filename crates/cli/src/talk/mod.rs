@@ -9,5 +9,6 @@ pub(crate) mod field;
 pub(crate) mod floor;
 pub(crate) mod form;
 pub(crate) mod hidden;
+pub(crate) mod inputs;
 pub(crate) mod sample;
 pub(crate) mod visit;

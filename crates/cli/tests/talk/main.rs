@@ -8,6 +8,7 @@ mod common;
 mod arguments;
 mod forgery;
 mod forms;
+mod inputs;
 mod peers;
 mod sampling;
 mod scene;
