@@ -117,6 +117,12 @@ impl Named {
         self.sampling.clone()
     }
 
+    /// The same server with these settings, and its own where these say nothing.
+    pub(crate) fn overruled(mut self, settings: Settings) -> Self {
+        self.settings = settings.or(self.settings);
+        self
+    }
+
     /// How calls to it are relayed, as it is configured.
     pub(crate) fn relayed(&self) -> relay::Options {
         relay::Options {

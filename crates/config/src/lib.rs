@@ -31,6 +31,7 @@ pub mod server;
 pub mod show;
 pub mod telemetry;
 pub mod text;
+pub mod time;
 pub mod token;
 pub mod toml;
 pub mod tool;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cardan_config::time;
 use cardan_gateway::relay::Isolation;
 use cardan_proto::dialect::Dialect;
 use clap::{Args, ValueEnum};
@@ -89,7 +90,8 @@ Examples:
   cardan bridge --stdio https://example.com/mcp --bearer-env TOKEN
   cardan bridge --stdio ws://127.0.0.1:2273/ws
   cardan bridge --unix ~/.server.sock https://example.com/mcp
-  cardan bridge --dialect cortex -- python3 old_server.py"
+  cardan bridge --dialect cortex -- python3 old_server.py
+  cardan bridge --call-timeout 2m -- npx -y some-server"
 )]
 pub(crate) struct BridgeArgs {
     /// The server, unless a command follows `--`
@@ -116,6 +118,10 @@ pub(crate) struct BridgeArgs {
     /// Who shares sessions with the server [default: client]
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) sessions: Option<SessionsName>,
+    /// How long the server may be silent about a call, then it is cancelled: 90s, 2m; its progress puts that off, as often as it comes
+    /// [default: as long as the client waits]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) call_timeout: Option<Duration>,
     /// Ask clients for the bearer token in this environment variable
     #[arg(long, value_name = "VARIABLE", conflicts_with_all = ["stdio", "unix"])]
     pub(crate) key_env: Option<String>,
@@ -183,6 +189,10 @@ fn dialect(text: &str) -> Result<Dialect, String> {
         let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
         format!("there are: {}", names.join(", "))
     })
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    time::parse(text).ok_or_else(|| format!("accepted: {}", time::ACCEPTED))
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

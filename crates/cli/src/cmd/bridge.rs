@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cardan_client::{Client, Way, way};
+use cardan_config::Settings;
 use cardan_endpoint::{Endpoint, Options};
+use cardan_gateway::configured::{bounded, silence};
 use cardan_gateway::fleet::Making;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_gateway::trace::Tracer;
@@ -35,11 +37,13 @@ const KEEP: &str = "put it into a variable and name that with --key-env";
 
 pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     let BridgeArgs { words, stdio, unix, verbose, era, dialect, client_dialect, sessions, .. } = args;
-    let BridgeArgs { key_env, listening, telemetry, log, server, .. } = args;
+    let BridgeArgs { call_timeout, key_env, listening, telemetry, log, server, .. } = args;
     let (target, words) = Target::split(words, server)?;
     none_left(&words)?;
     let stop = Interrupts::watch()?;
-    let (mut making, options) = making(&target, if verbose { Loudness::Verbose } else { Loudness::Normal })?;
+    let loudness = if verbose { Loudness::Verbose } else { Loudness::Normal };
+    let settings = Settings { call_timeout, ..Settings::default() };
+    let (mut making, options) = making(&target, loudness, settings)?;
     // What is configured for a name holds unless the command line says otherwise.
     if era != EraName::Auto {
         making.connector = making.connector.era(era.into());
@@ -125,42 +129,51 @@ async fn meet(making: Making, options: relay::Options, stop: &Interrupts) -> Res
     }
 }
 
-/// How the server is reached, and how calls to it are relayed.
-fn making(target: &Target, loudness: Loudness) -> Result<(Making, relay::Options), Failure> {
-    let door = Door::of(target, &Limits::DEFAULT)?;
+/// How the server is reached, and how calls to it are relayed. What is said here wins over what is configured.
+fn making(
+    target: &Target,
+    loudness: Loudness,
+    settings: Settings,
+) -> Result<(Making, relay::Options), Failure> {
+    let limits = bounded(&Limits::DEFAULT, settings);
+    let door = Door::of(target, &limits)?;
     let secrets = door.secrets();
     let policy = match door {
         Door::Spawn(_) => Policy::CHILD,
         _ => Policy::REMOTE,
     };
-    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION")).secrets(secrets.clone());
+    let connector = Client::builder("cardan", env!("CARGO_PKG_VERSION"));
+    let connector = connector.secrets(secrets.clone()).limits(limits.clone());
     let way: Arc<dyn Way> = match door {
-        Door::Named(named) => return Ok((named.kept(connector, loudness)?, named.relayed())),
+        Door::Named(named) => {
+            let named = named.overruled(settings);
+            return Ok((named.kept(connector, loudness)?, named.relayed()));
+        }
         Door::Spawn(mut spawn) => {
             if loudness == Loudness::Verbose {
                 *spawn = spawn.on_stderr(|line| tell(&format!("server: {}", clean(line))));
             }
             way(move || {
-                let spawn = spawn.clone();
-                async move { spawn.spawn_aside(&Limits::DEFAULT).await }
+                let (spawn, limits) = (spawn.clone(), limits.clone());
+                async move { spawn.spawn_aside(&limits).await }
             })
         }
         Door::Unix(path) => {
             let path = path.to_owned();
             way(move || {
-                let path = path.clone();
-                async move { socket::connect_unix(path, &Limits::DEFAULT).await }
+                let (path, limits) = (path.clone(), limits.clone());
+                async move { socket::connect_unix(path, &limits).await }
             })
         }
         Door::Tcp(address) => {
             let address = address.to_owned();
             way(move || {
-                let address = address.clone();
-                async move { socket::connect_host(&address, &Limits::DEFAULT).await }
+                let (address, limits) = (address.clone(), limits.clone());
+                async move { socket::connect_host(&address, &limits).await }
             })
         }
         Door::Http(http, _) => {
-            let http = http.limits(&Limits::DEFAULT);
+            let http = http.limits(&limits);
             way(move || std::future::ready(http.clone().link()))
         }
         Door::Ws(url, dial, _) => {
@@ -171,5 +184,7 @@ fn making(target: &Target, loudness: Loudness) -> Result<(Making, relay::Options
             })
         }
     };
-    Ok((Making { connector, way, policy }, relay::Options { secrets, ..relay::Options::default() }))
+    let call_timeout = silence(settings);
+    let options = relay::Options { secrets, call_timeout, ..relay::Options::default() };
+    Ok((Making { connector, way, policy }, options))
 }

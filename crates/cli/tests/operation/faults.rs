@@ -14,13 +14,13 @@ use crate::common::{CARDAN, Fifo, has_python, signal};
 use crate::rig::{Got, LONG, Running, Wire, World, demo};
 
 /// A server that does something odd, and logs what it reads.
-fn odd(manner: &str, log: &str) -> String {
+pub(crate) fn odd(manner: &str, log: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
     format!("[servers.odd]\ncommand = 'python3'\nargs = ['{script}', '{manner}', '{log}']\n")
 }
 
 /// The messages of an answer, whichever form it has.
-fn messages(text: &str) -> Vec<Value> {
+pub(crate) fn messages(text: &str) -> Vec<Value> {
     let read = |line: &str| serde_json::from_str(line.trim_start_matches("data: ")).ok();
     text.lines().filter_map(read).filter(Value::is_object).collect()
 }

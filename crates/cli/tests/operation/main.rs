@@ -16,6 +16,7 @@ mod health;
 mod log;
 mod metrics;
 mod mirrored;
+mod patience;
 mod rate;
 mod revoked;
 mod rig;

@@ -12,6 +12,7 @@ use crate::problem::{Problem, Scene, choice};
 use crate::server::{EnvPolicy, Sessions, Settings};
 use crate::show;
 use crate::text::{Grammar, Text, is_name};
+use crate::time;
 use crate::tool::Tool;
 use crate::tree::{Entry, Node, Value};
 
@@ -139,7 +140,7 @@ pub(super) fn named<T: Copy>(
 pub(crate) fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Result<Duration, Problem> {
     let wrong = || {
         let wanted = match unit {
-            Unit::Any => "a number of seconds, or a number with ms, s, m or h: 500ms, 10s, 2m, 1h",
+            Unit::Any => time::ACCEPTED,
             Unit::Seconds => "a number of seconds",
             Unit::Milliseconds => "a number of milliseconds",
         };
@@ -148,26 +149,10 @@ pub(crate) fn time(scene: Scene<'_>, key: &str, node: &Node, unit: Unit) -> Resu
     let (number, factor) = match (&node.value, unit) {
         (Value::Number(number), Unit::Milliseconds) => (number.as_str(), 0.001),
         (Value::Number(number), _) => (number.as_str(), 1.0),
-        (Value::Text(text), Unit::Any) => split_unit(text).ok_or_else(wrong)?,
+        (Value::Text(text), Unit::Any) => time::split_unit(text).ok_or_else(wrong)?,
         _ => return Err(wrong()),
     };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let time = Duration::try_from_secs_f64(number * factor).map_err(|_| wrong())?;
-    // Fractions of milliseconds come from the arithmetic, not from the user.
-    let exact = u64::try_from((time + Duration::from_micros(500)).as_millis()).map_err(|_| wrong())?;
-    Ok(Duration::from_millis(exact))
-}
-
-fn split_unit(text: &str) -> Option<(&str, f64)> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let factor = match &text[end..] {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Some((text[..end].trim(), factor))
+    time::of(number, factor).ok_or_else(wrong)
 }
 
 /// Dialects by name.
