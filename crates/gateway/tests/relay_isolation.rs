@@ -15,6 +15,7 @@ use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
 use cardan_proto::model::form::Form;
+use cardan_proto::model::{Prompt, PromptMessage};
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Change, Interest, LogLevel, Rounds, Wanted};
 use cardan_runtime::driver::Driver;
@@ -280,6 +281,9 @@ fn asking() -> Server {
             let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
             Ok::<_, Stop>(format!("{nonce} {:?}", answer.content.unwrap_or_default().remove("name")))
         })
+        .prompt(Prompt::new("ask").required("nonce", "nonce"), async |_, _| {
+            Ok(vec![PromptMessage::user("who?")])
+        })
         .build()
 }
 
@@ -293,13 +297,22 @@ async fn connect_as(relay: &Relay, principal: &str) -> Client {
     answering("nobody").era(EraChoice::Modern).connect_link(ours).await.unwrap()
 }
 
-async fn round(client: &Client, mut params: Value, state: Option<&Value>) -> Result<Value, CallError> {
+async fn round(client: &Client, params: Value, state: Option<&Value>) -> Result<Value, CallError> {
+    round_of(Method::ToolsCall, client, params, state).await
+}
+
+async fn round_of(
+    method: Method,
+    client: &Client,
+    mut params: Value,
+    state: Option<&Value>,
+) -> Result<Value, CallError> {
     if let Some(state) = state {
         params["requestState"] = state.clone();
         params["inputResponses"] = json!({"ask-1": {"action": "accept", "content": {"name": "ada"}}});
     }
     let options = CallOptions { rounds: Rounds::Callers, ..CallOptions::default() };
-    let raw = client.raw(Method::ToolsCall, Some(Bytes::from(params.to_string())), options).await?;
+    let raw = client.raw(method, Some(Bytes::from(params.to_string())), options).await?;
     Ok(serde_json::from_slice(&raw).unwrap())
 }
 
@@ -337,6 +350,47 @@ async fn a_parked_call_belongs_to_who_made_it() {
     refused(round(&ada, ask("n"), Some(state)).await, "used before");
     assert_eq!(relay.census().1, 0);
 }
+
+/// MRTR-8, MRTR-9, T12: the state of a call that waits is good as it is alone: with another character anywhere, at another method,
+/// with another name, with other arguments, for somebody else it is refused, and no try uses it up. It is good once, and for a while.
+#[tokio::test(start_paused = true)]
+async fn a_state_is_good_for_its_own_call_alone() {
+    let options = Options { behind: Behind::One, ..Options::default() };
+    let ttl = options.limits.request_state_ttl;
+    let (relay, _) = relay_with(&asking(), options).await;
+    let (ada, bob) = (connect_as(&relay, "ada").await, connect_as(&relay, "bob").await);
+    let asked = soon("asked", round(&ada, ask("n"), None)).await.unwrap();
+    let state = asked["requestState"].as_str().unwrap();
+    for at in 0..state.len() {
+        // The next letter, which differs in the last bits alone, and one that differs in others.
+        for by in [1, 32] {
+            let mut changed = state.to_owned();
+            let letter = LETTERS.find(&state[at..=at]).unwrap();
+            let other = (letter + by) % LETTERS.len();
+            changed.replace_range(at..=at, &LETTERS[other..=other]);
+            refused(round(&ada, ask("n"), Some(&json!(changed))).await, "params.requestState: ");
+        }
+    }
+    let state = &asked["requestState"];
+    let prompt = round_of(Method::PromptsGet, &ada, ask("n"), Some(state)).await;
+    refused(prompt, "belongs to another call");
+    let mut other = ask("n");
+    other["name"] = json!("other");
+    for (client, params) in [(&ada, other), (&ada, ask("m")), (&bob, ask("n"))] {
+        refused(round(client, params, Some(state)).await, "belongs to another call");
+    }
+    assert_eq!(relay.census().1, 1, "it waits still");
+    let done = soon("done", round(&ada, ask("n"), Some(state))).await.unwrap();
+    assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))");
+    refused(round(&ada, ask("n"), Some(state)).await, "used before");
+    let late = soon("asked", round(&ada, ask("n"), None)).await.unwrap();
+    tokio::time::sleep(ttl + Duration::from_secs(1)).await;
+    refused(round(&ada, ask("n"), Some(&late["requestState"])).await, "has expired");
+    assert_eq!(relay.census().1, 0);
+}
+
+/// What a sealed state is written with, by value.
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// What is left open is asked again.
 #[tokio::test]

@@ -132,3 +132,69 @@ fn cannot_seal() -> Fault {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use cardan_proto::jsonrpc::fault::code;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(60);
+
+    #[track_caller]
+    fn is_refused(seal: &Seal, state: &str) {
+        let fault = seal.open::<u64>(state).expect_err(state).fault();
+        assert_eq!(fault.code, code::INVALID_PARAMS, "{state}: {fault}");
+    }
+
+    /// MRTR-8, T12: every bit of it counts, every character, and its length.
+    #[test]
+    fn what_was_changed_is_refused() {
+        let seal = Seal::default();
+        let state = seal.seal(7_u64, TTL).unwrap();
+        assert_eq!(seal.open::<u64>(&state), Ok((7, Age::Good)));
+        let bytes = URL_SAFE_NO_PAD.decode(&*state).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            is_refused(&seal, &URL_SAFE_NO_PAD.encode(changed));
+        }
+        for at in 0..state.len() {
+            // All others that a state may have there, and some that it cannot.
+            for other in (' '..='~').chain(['\0', '\u{e4}']).filter(|other| !state[at..].starts_with(*other))
+            {
+                let mut changed = state.to_string();
+                changed.replace_range(at..=at, other.encode_utf8(&mut [0; 4]));
+                is_refused(&seal, &changed);
+            }
+            is_refused(&seal, &state[..at]);
+            is_refused(&seal, &state[at + 1..]);
+        }
+        is_refused(&seal, &format!("{state}A"));
+        is_refused(&seal, &format!("{state}{state}"));
+    }
+
+    /// T12: a key is that of one process, so what another sealed is not opened, whatever is written before it.
+    #[test]
+    fn what_another_sealed_is_refused() {
+        let [ours, theirs] = [Seal::default(), Seal::default()];
+        let state = theirs.seal(7_u64, TTL).unwrap();
+        assert_eq!(ours.open::<u64>(&state), Err(Unopened::Foreign));
+        let mut bytes = URL_SAFE_NO_PAD.decode(&*state).unwrap();
+        bytes[..ours.0.mark.len()].copy_from_slice(&ours.0.mark);
+        assert_eq!(ours.open::<u64>(&URL_SAFE_NO_PAD.encode(bytes)), Err(Unopened::Changed));
+        let other = ours.seal("seven", TTL).unwrap();
+        assert_eq!(ours.open::<u64>(&other), Err(Unopened::Other));
+    }
+
+    /// T12: it is good for a while, and not a moment longer.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_old_has_expired() {
+        let seal = Seal::default();
+        let state = seal.seal(7_u64, TTL).unwrap();
+        tokio::time::advance(TTL - Duration::from_millis(1)).await;
+        assert_eq!(seal.open::<u64>(&state), Ok((7, Age::Good)));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(seal.open::<u64>(&state), Ok((7, Age::Expired)));
+    }
+}
