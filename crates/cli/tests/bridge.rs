@@ -5,14 +5,11 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Child;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
-use common::{CARDAN, Scratch, Serving, cardan, signal, start};
+use common::{CARDAN, Scratch, Serving, cardan, recorder, signal, start};
 
 const ERAS: [&str; 2] = ["legacy", "modern"];
 
@@ -142,32 +139,6 @@ fn what_cannot_be_bridged_is_told_at_once() {
     cardan(&["bridge"]).exits(1).tells(&["no server is given"]);
     cardan(&["bridge", "http://127.0.0.1:1/mcp", "more"]).exits(1).tells(&["`more`"]);
     cardan(&["bridge", "--stdio", "--listen", "127.0.0.1:0", "--", "x"]).exits(1).tells(&["--listen"]);
-}
-
-/// Passes everything on to `server`, and keeps what clients send.
-fn recorder(server: String) -> (String, Arc<Mutex<Vec<u8>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Arc::clone(&kept);
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (Ok(mut client), Ok(mut up)) = (client, TcpStream::connect(&server)) else { return };
-            let (mut back, mut down) = (client.try_clone().unwrap(), up.try_clone().unwrap());
-            thread::spawn(move || std::io::copy(&mut down, &mut back));
-            let kept = Arc::clone(&kept);
-            thread::spawn(move || {
-                let mut piece = [0; 4096];
-                while let Ok(read @ 1..) = client.read(&mut piece) {
-                    kept.lock().unwrap().extend_from_slice(&piece[..read]);
-                    if up.write_all(&piece[..read]).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, recorded)
 }
 
 /// INT-10, T9: what a client shows to the bridge stays there; the server behind sees what the bridge was told to show.

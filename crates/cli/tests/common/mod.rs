@@ -5,9 +5,10 @@
 pub(crate) mod pty;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -426,4 +427,30 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Passes everything on to `server`, and keeps what clients send.
+pub(crate) fn recorder(server: String) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&kept);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(mut client), Ok(mut up)) = (client, TcpStream::connect(&server)) else { return };
+            let (mut back, mut down) = (client.try_clone().unwrap(), up.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut down, &mut back));
+            let kept = Arc::clone(&kept);
+            thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(read @ 1..) = client.read(&mut piece) {
+                    kept.lock().unwrap().extend_from_slice(&piece[..read]);
+                    if up.write_all(&piece[..read]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, recorded)
 }

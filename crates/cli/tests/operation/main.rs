@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod at;
+mod audience;
 mod client;
 #[path = "../../../gateway/tests/collecting/mod.rs"]
 mod collecting;
