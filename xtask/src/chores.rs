@@ -45,8 +45,8 @@ pub(crate) fn bench(mut args: Args) -> Result<()> {
     succeed(&mut bench)
 }
 
-/// Rounds of the crowd before a bridge, whose upstreams are of either era: a million replies.
-const ROUNDS: usize = 5;
+/// Rounds of the crowd before a bridge and before a gateway, whose upstreams are of either era: a million replies of each.
+const ROUNDS: usize = 10;
 
 /// How often a server of a gateway is killed.
 const KILLS: usize = 1000;
@@ -64,7 +64,7 @@ const SLOW_PAIRS: usize = 9;
 const ROLLS: usize = 1000;
 
 /// `soak [--sessions N] [--seconds S] [--calls N] [--seed N]`: a crowd against the HTTP server. `soak --through`: one
-/// before a bridge whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak --stalled`: one
+/// before a bridge, and one before a gateway, whose clients share an upstream. `soak --kills`: a gateway whose server dies again and again. `soak --stalled`: one
 /// of whose clients reads nothing. `soak --slow`: one of whose ten servers takes a minute for every call. `soak --cuts`: connections that
 /// break at every byte of an exchange. `soak --replicas`: sessions whose every request goes to any of three replicas, and replicas that are replaced in turn.
 pub(crate) fn soak(mut args: Args) -> Result<()> {

@@ -49,7 +49,8 @@ cargo xtask <chore>
                                           call from the command line
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
-  soak --through                          a million replies to a thousand clients that share an upstream: none foreign
+  soak --through                          a million replies of each upstream that a thousand clients share, behind a bridge
+                                          and behind a gateway with keys: none foreign
   soak --kills                            a gateway whose server is killed a thousand times under load
   soak --stalled                          a thousand clients of a gateway, one of which reads nothing
   soak --slow                             a gateway of ten servers, one of which takes a minute for every call

@@ -49,7 +49,12 @@ pub(crate) struct Posting {
 
 impl Posting {
     pub(crate) async fn open(address: &str, era: Era) -> Self {
-        let mut client = Self { era, wire: Wire::open(address).await, session: String::new() };
+        Self::open_as(address, era, None).await
+    }
+
+    /// The same for whoever has this token.
+    pub(crate) async fn open_as(address: &str, era: Era, token: Option<&str>) -> Self {
+        let mut client = Self { era, wire: Wire::open_as(address, token).await, session: String::new() };
         if era == Era::Legacy {
             let opened = client.wire.post(&[], &initialize()).await;
             client.session = opened.session.unwrap_or_else(|| panic!("no session: {:?}", opened.messages));
@@ -105,8 +110,8 @@ pub(crate) struct Talking {
 }
 
 impl Talking {
-    pub(crate) async fn open(address: &str, era: Era) -> Self {
-        let mut wire = Wire::open(address).await.upgrade().await;
+    pub(crate) async fn open_as(address: &str, era: Era, token: Option<&str>) -> Self {
+        let mut wire = Wire::open_as(address, token).await.upgrade().await;
         if era == Era::Legacy {
             wire.say(&initialize()).await;
             let opened: Value = serde_json::from_str(&wire.hear().await).unwrap();

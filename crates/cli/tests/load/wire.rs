@@ -4,7 +4,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 
 /// One connection.
-pub(crate) struct Wire(BufReader<TcpStream>);
+pub(crate) struct Wire {
+    stream: BufReader<TcpStream>,
+    /// The header that says who somebody is, with its line's end; empty: nobody says.
+    bearer: String,
+}
 
 /// An answer to a request.
 pub(crate) struct Got {
@@ -25,7 +29,13 @@ impl Wire {
     pub(crate) async fn open(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Self(BufReader::new(stream))
+        Self { stream: BufReader::new(stream), bearer: String::new() }
+    }
+
+    /// The same, on which a token is shown with each request.
+    pub(crate) async fn open_as(address: &str, token: Option<&str>) -> Self {
+        let bearer = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        Self { bearer: bearer.unwrap_or_default(), ..Self::open(address).await }
     }
 
     /// Posts a message, and reads the answer to its end.
@@ -39,16 +49,17 @@ impl Wire {
         let mut request =
             String::from("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
         request += "Accept: application/json, text/event-stream\r\n";
+        request += &self.bearer;
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }
         request += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        self.0.get_mut().write_all(request.as_bytes()).await.unwrap();
+        self.stream.get_mut().write_all(request.as_bytes()).await.unwrap();
     }
 
     /// Waits until there is something to read, and leaves it.
     pub(crate) async fn is_answered(&self) {
-        assert_ne!(self.0.get_ref().peek(&mut [0]).await.unwrap(), 0, "the connection ended");
+        assert_ne!(self.stream.get_ref().peek(&mut [0]).await.unwrap(), 0, "the connection ended");
     }
 
     pub(crate) async fn answer(&mut self) -> Got {
@@ -92,27 +103,28 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let mut line = String::new();
-        assert_ne!(self.0.read_line(&mut line).await.unwrap(), 0, "the connection ended");
+        assert_ne!(self.stream.read_line(&mut line).await.unwrap(), 0, "the connection ended");
         line.trim_end().to_owned()
     }
 
     async fn exactly(&mut self, length: usize) -> String {
         let mut bytes = vec![0; length];
-        self.0.read_exact(&mut bytes).await.unwrap();
+        self.stream.read_exact(&mut bytes).await.unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
     /// Whether nothing has come that nobody has read.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
-        self.0.buffer().is_empty() && self.0.get_ref().try_read(&mut byte).is_err()
+        self.stream.buffer().is_empty() && self.stream.get_ref().try_read(&mut byte).is_err()
     }
 
     /// Makes it a WebSocket.
     pub(crate) async fn upgrade(mut self) -> Self {
         let request = "GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mcp\r\n\r\n";
-        self.0.get_mut().write_all(request.as_bytes()).await.unwrap();
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mcp\r\n";
+        let request = format!("{request}{}\r\n", self.bearer);
+        self.stream.get_mut().write_all(request.as_bytes()).await.unwrap();
         assert!(self.line().await.contains(" 101 "));
         while !self.line().await.is_empty() {}
         self
@@ -121,19 +133,19 @@ impl Wire {
     /// Sends a message.
     pub(crate) async fn say(&mut self, text: &str) {
         let frame = frame(TEXT, text.as_bytes());
-        self.0.get_mut().write_all(&frame).await.unwrap();
+        self.stream.get_mut().write_all(&frame).await.unwrap();
     }
 
     /// The next message.
     pub(crate) async fn hear(&mut self) -> String {
         loop {
-            let [kind, short] = [self.0.read_u8().await.unwrap(), self.0.read_u8().await.unwrap()];
-            let length = if short == 126 { self.0.read_u16().await.unwrap() } else { u16::from(short) };
+            let [kind, short] = [self.stream.read_u8().await.unwrap(), self.stream.read_u8().await.unwrap()];
+            let length = if short == 126 { self.stream.read_u16().await.unwrap() } else { u16::from(short) };
             assert!(short < 127, "a message longer than any here");
             let text = self.exactly(usize::from(length)).await;
             match kind & 0x0f {
                 TEXT => return text,
-                PING => self.0.get_mut().write_all(&frame(PONG, text.as_bytes())).await.unwrap(),
+                PING => self.stream.get_mut().write_all(&frame(PONG, text.as_bytes())).await.unwrap(),
                 other => panic!("a frame of kind {other}: {text}"),
             }
         }
