@@ -50,7 +50,7 @@ cargo xtask <chore>
   soak [--sessions N] [--seconds S] [--calls N] [--seed N]
                                           a crowd of clients that break off at random: nothing may be lost or left
   soak --through                          a million replies of each upstream that a thousand clients share, behind a bridge
-                                          and behind a gateway with keys: none foreign
+                                          and behind a gateway with keys, each sent twice: none foreign
   soak --kills                            a gateway whose server is killed a thousand times under load
   soak --stalled                          a thousand clients of a gateway, one of which reads nothing
   soak --slow                             a gateway of ten servers, one of which takes a minute for every call

@@ -25,17 +25,19 @@ struct Plan {
     clients: usize,
     ids: usize,
     rounds: usize,
+    /// The part of the calls that the upstream answers a second time, with an answer to nobody beside it.
+    twice: &'static str,
 }
 
 impl Plan {
     /// As many ids by as many clients as the usual limit of open files allows, or in the long form all of them by a
-    /// thousand, in several rounds.
+    /// thousand, in several rounds, with each reply twice.
     fn of(ids: usize) -> Self {
         match amount("CARDAN_CROWD_ROUNDS", 0) {
-            0 => Self { clients: 200, ids, rounds: 1 },
+            0 => Self { clients: 200, ids, rounds: 1, twice: "0.01" },
             rounds => {
                 allow_files();
-                Self { clients: 1000, ids: IDS, rounds }
+                Self { clients: 1000, ids: IDS, rounds, twice: "1" }
             }
         }
     }
@@ -65,9 +67,9 @@ impl Between {
     }
 
     /// Starts it before an upstream of this era, which tells in a file that it was started.
-    fn start(self, world: &World, upstream: &str, started: &str) -> Running {
+    fn start(self, world: &World, upstream: &str, started: &str, twice: &str) -> Running {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/load/shuffling.py");
-        let server = ["python3", script, upstream, started];
+        let server = ["python3", script, upstream, started, twice];
         match self {
             Self::Bridge => {
                 let words = ["bridge", "--listen", "127.0.0.1:0", "--sessions", "shared", "--"];
@@ -167,7 +169,7 @@ async fn talk(address: String, who: Who, plan: Plan) -> usize {
 fn crowd(between: Between, upstream: &str, plan: Plan) {
     let world = World::new(&format!("crowd-{between:?}-{upstream}"), "");
     let started = world.0.file("started");
-    let running = between.start(&world, upstream, &started);
+    let running = between.start(&world, upstream, &started, plan.twice);
     let begun = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let replies: usize = runtime.block_on(async {

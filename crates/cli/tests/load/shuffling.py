@@ -1,4 +1,4 @@
-"""A server of one era that answers in any order, some calls twice, and some that nobody made."""
+"""A server of one era that answers in any order, a part of the calls twice, and as many that nobody made."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import random
 import select
 import sys
 
-era, started = sys.argv[1], sys.argv[2]
+era, started, twice = sys.argv[1], sys.argv[2], float(sys.argv[3])
 with open(started, "a", encoding="utf-8") as kept:
     kept.write("started\n")
 
@@ -35,7 +35,7 @@ def answer(message):
     number, method = message["id"], message["method"]
     if method == "tools/call":
         pending.append(said(number, message["params"]["arguments"]["nonce"]))
-        if random.random() < 0.01:
+        if random.random() < twice:
             late.append(said(number, "said twice"))
             late.append(said(random.choice([number + 1_000_000, str(number), "no such id"]), "said to nobody"))
         return
