@@ -37,8 +37,9 @@ const LIVES: usize = 40;
 const LOOK: Duration = Duration::from_millis(1);
 /// Kills in a row; then as long without any, to compare with.
 const IN_A_ROW: usize = 50;
-/// In the long form: how soon the page tells the truth, and what kills may cost calls to other servers.
+/// How soon the page tells the truth.
 pub(crate) const TRUTH: Duration = Duration::from_secs(1);
+/// In the long form: what kills may cost calls to other servers.
 const P99_TIMES: f64 = 1.2;
 
 /// What the clients and the killer tell each other.
@@ -230,6 +231,8 @@ fn kill(
         let took = until(gateway, (books, alive), "it is up", |page| page == (true, restarts));
         worst.returned = worst.returned.max(took);
         answers(alive, LIVES);
+        // However long its start took: when it has answered, the page has known for long.
+        assert_eq!(page(gateway), (true, restarts), "a server that answers is up");
         books.killing.store(true, Ordering::Relaxed);
         signal_pid(pid, "KILL");
         let took = until(gateway, (books, alive), "it is gone", |(up, now)| !up || now > restarts);
@@ -305,10 +308,13 @@ fn f1_a_server_that_dies_all_the_time_harms_no_other() {
     println!(
         "{kills} kills in {took:.1} s: {sent} calls, {done} done, {lost} lost; told at worst: {worst:.1?}"
     );
+    assert!(worst.death <= TRUTH, "{worst:?}");
     if !pairs.is_empty() {
         let times = cost(pairs);
         println!("p99 of other servers while one is killed: {times:.2} times that without kills");
-        assert!(worst.death <= TRUTH && worst.returned <= TRUTH, "{worst:?}");
+        // Between the word of its shell and its own a process has to start, which takes what a machine has for it that
+        // runs other tests too. So in the short form a return is judged by the first answers, not by the clock.
+        assert!(worst.returned <= TRUTH, "{worst:?}");
         assert!(times <= P99_TIMES, "{times:.2} times is more than {P99_TIMES}");
     }
 }
