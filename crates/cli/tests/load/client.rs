@@ -14,20 +14,20 @@ pub(crate) enum Era {
     Modern,
 }
 
-/// A call of a tool, as this era writes it.
-pub(crate) fn call(era: Era, id: usize, tool: &str, arguments: &Value) -> String {
+/// A call of a tool, as this era writes it, by someone who can be asked this.
+fn call(era: Era, id: usize, tool: &str, arguments: &Value, declared: &Value) -> String {
     let mut params = json!({ "name": tool, "arguments": arguments });
     if era == Era::Modern {
-        params["_meta"] = meta();
+        params["_meta"] = meta(declared);
     }
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
 }
 
 /// What every modern call says of its client.
-pub(crate) fn meta() -> Value {
+pub(crate) fn meta(declared: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": declared,
         "io.modelcontextprotocol/clientInfo": { "name": "load", "version": "1" },
     })
 }
@@ -45,6 +45,8 @@ pub(crate) struct Posting {
     era: Era,
     wire: Wire,
     session: String,
+    /// What it can be asked, where each call says so.
+    declared: Value,
 }
 
 impl Posting {
@@ -54,7 +56,8 @@ impl Posting {
 
     /// The same for whoever has this token.
     pub(crate) async fn open_as(address: &str, era: Era, token: Option<&str>) -> Self {
-        let mut client = Self { era, wire: Wire::open_as(address, token).await, session: String::new() };
+        let (wire, session) = (Wire::open_as(address, token).await, String::new());
+        let mut client = Self { era, wire, session, declared: json!({}) };
         if era == Era::Legacy {
             let opened = client.wire.post(&[], &initialize()).await;
             client.session = opened.session.unwrap_or_else(|| panic!("no session: {:?}", opened.messages));
@@ -62,6 +65,11 @@ impl Posting {
             assert_eq!(client.wire.post(&headers, INITIALIZED).await.status, 202);
         }
         client
+    }
+
+    /// The same client, which can be asked this.
+    pub(crate) fn declaring(self, declared: Value) -> Self {
+        Self { declared, ..self }
     }
 
     /// The one reply.
@@ -78,7 +86,7 @@ impl Posting {
 
     /// Calls, and waits for nothing.
     pub(crate) async fn begin(&mut self, id: usize, tool: &str, arguments: &Value) {
-        let body = call(self.era, id, tool, arguments);
+        let body = call(self.era, id, tool, arguments, &self.declared);
         match self.era {
             Era::Legacy => self.wire.begin(&[("Mcp-Session-Id", &self.session)], &body).await,
             Era::Modern => {
@@ -122,7 +130,7 @@ impl Talking {
     }
 
     pub(crate) async fn send(&mut self, id: usize, tool: &str, arguments: &Value) {
-        let text = call(self.era, id, tool, arguments);
+        let text = call(self.era, id, tool, arguments, &json!({}));
         self.wire.say(&text).await;
     }
 

@@ -176,7 +176,8 @@ fn decoy() {
     let mut child = shell(&format!("exec {CARDAN} demo"));
     let mut asked = String::new();
     for (id, method) in ASKED.into_iter().enumerate() {
-        let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": { "_meta": meta() } });
+        let call =
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": { "_meta": meta(&json!({})) } });
         asked += &format!("{call}\n");
     }
     child.stdin.as_mut().unwrap().write_all(asked.as_bytes()).unwrap();

@@ -19,6 +19,7 @@ mod pace;
 mod rig;
 mod slow;
 mod stalled;
+mod starts;
 mod wire;
 
 /// How much there is to do: what a variable of this name says, or what a test can afford.
