@@ -160,6 +160,63 @@ fn f24_calls_longer_than_the_grace_end_as_lost() {
     }
 }
 
+/// F24: a hundred such calls of a hundred clients, of both eras, by servers that are started or dialled, of both eras: each is told
+/// within a second after the grace, and its server sees that it was given up.
+#[test]
+fn f24_a_hundred_calls_longer_than_the_grace_end_as_lost() {
+    const CALLS: usize = 100;
+    // Ten minutes, and a word soon.
+    let long = json!({ "steps": 6000, "delay_ms": 100 });
+    let mut upstream = Command::new(CARDAN);
+    upstream.args(["serve", "--listen", "127.0.0.1:0"]);
+    let upstream = Running::of(upstream);
+    let world = World::new("hundred", "");
+    let told = Fifo::new(&world.0, "told");
+    let near = format!(
+        "[servers.near]\ncommand = 'sh'\nargs = ['-c', \"exec {CARDAN} demo 2> '{}'\"]\nsessions = 'shared'\n",
+        told.path
+    );
+    let far = |name: &str, era: &str| {
+        format!("[servers.{name}]\nurl = 'http://{}/mcp'\nera = '{era}'\n", upstream.address)
+    };
+    let config =
+        ["[gateway]\ngrace = '200ms'\n", &near, &far("old", "legacy"), &far("new", "modern")].concat();
+    std::fs::write(world.config(), config).unwrap();
+    let gateway = world.serve(&[]);
+    gateway.stands("ready");
+    // Two of them are the one that is dialled.
+    let servers = ["near", "old", "new"];
+    let mut calls: Vec<_> = (0..CALLS)
+        .map(|call| {
+            let tool = format!("{}__slow", servers[call % servers.len()]);
+            if (call / servers.len()).is_multiple_of(2) {
+                modern(&gateway, &tool, &long)
+            } else {
+                Legacy::open(&gateway).call(&tool, &long)
+            }
+        })
+        .collect();
+    for call in &mut calls {
+        call.until("notifications/progress");
+    }
+    let asked = Instant::now();
+    gateway.signal("TERM");
+    for call in calls {
+        let lost = last(&call.rest());
+        let data = json!({ "outcome": "lost", "delivery": "sent", "mayHaveExecuted": true });
+        assert_eq!(lost["error"]["data"], data, "{lost}");
+    }
+    assert_eq!(gateway.ends(), Some(0));
+    let took = asked.elapsed();
+    assert!(took < Duration::from_millis(200) + IN_TIME, "{took:?}");
+    for call in 0..CALLS {
+        match call % servers.len() {
+            0 => while !told.line().contains("cancelled") {},
+            _ => drop(upstream.hears("cancelled")),
+        }
+    }
+}
+
 /// F24: a second signal ends the process at once, whatever runs.
 #[test]
 fn f24_a_second_signal_ends_it_at_once() {
