@@ -163,7 +163,10 @@ fn f10_clients_that_do_not_read_hold_up_nobody() {
     assert!(whole.len() > 7_900_000, "{}", whole.len());
 }
 
-/// F11: where the wire of a modern client breaks in the middle of its call, the call is cancelled at its server.
+/// How soon a server knows that a call was given up whose wire has broken.
+const GIVEN_UP: Duration = Duration::from_secs(1);
+
+/// F11: where the wire of a modern client breaks in the middle of its call, the call is cancelled at its server, within a second.
 #[test]
 fn f11_a_modern_call_whose_wire_breaks_is_cancelled() {
     if !has_python() {
@@ -176,8 +179,37 @@ fn f11_a_modern_call_whose_wire_breaks_is_cancelled() {
     gateway.stands("ready");
     let wire = modern(&gateway, "odd__odd", &json!({}));
     let call = log.message("tools/call");
+    let broke = Instant::now();
     drop(wire);
     assert_eq!(log.message("notifications/cancelled")["params"]["requestId"], call["id"]);
+    assert!(broke.elapsed() <= GIVEN_UP, "{:?}", broke.elapsed());
+}
+
+/// F11: so it is at a server that is dialled, in either era, where the wire breaks in the middle of a stream; whether it is closed or
+/// reset.
+#[test]
+fn f11_a_modern_call_whose_stream_breaks_is_cancelled_at_a_server_elsewhere() {
+    let mut upstream = Command::new(CARDAN);
+    upstream.args(["serve", "--listen", "127.0.0.1:0"]);
+    let upstream = Running::of(upstream);
+    let far =
+        |era: &str| format!("[servers.{era}]\nurl = 'http://{}/mcp'\nera = '{era}'\n", upstream.address);
+    let world = World::new("broken-far", &(far("legacy") + &far("modern")));
+    let gateway = world.serve(&[]);
+    gateway.stands("ready");
+    for (era, is_reset) in [("legacy", false), ("legacy", true), ("modern", false), ("modern", true)] {
+        let steps = json!({ "steps": 6000, "delay_ms": 50 });
+        let mut wire = modern(&gateway, &format!("{era}__slow"), &steps);
+        wire.until("notifications/progress");
+        let broke = Instant::now();
+        if is_reset {
+            wire.breaks_off()
+        } else {
+            drop(wire)
+        }
+        upstream.hears("cancelled");
+        assert!(broke.elapsed() <= GIVEN_UP, "{era}, reset {is_reset}: {:?}", broke.elapsed());
+    }
 }
 
 /// F11: a legacy client whose wire breaks goes on where it was: nothing is lost and nothing comes twice.

@@ -170,6 +170,11 @@ impl Wire {
         String::from_utf8(bytes).unwrap()
     }
 
+    /// Ends it as a process that dies does: the other side hears of a reset.
+    pub(crate) fn breaks_off(self) {
+        rustix::net::sockopt::set_socket_linger(&self.0, Some(Duration::ZERO)).unwrap();
+    }
+
     /// Waits until the other side closes, whatever it says before.
     pub(crate) fn ends(mut self) {
         std::io::copy(&mut self.0, &mut std::io::sink()).unwrap();
