@@ -4,6 +4,7 @@
 //! installs, each test says that it was skipped, and fails where `CARDAN_PEERS=required`.
 
 #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![allow(clippy::print_stdout, reason = "the long forms tell what they measured")]
 
 #[path = "../common/mod.rs"]
 mod common;

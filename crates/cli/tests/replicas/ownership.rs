@@ -5,7 +5,7 @@ use std::io::Read as _;
 use serde_json::json;
 
 use crate::way::Way;
-use crate::wire::{Session, ask, is_echo, read, send, send_for};
+use crate::wire::{Session, ask, is_echo, read, read_until, send, send_for};
 use crate::world::{BRIEF, Redis, WHOLE, World, until};
 
 /// F22: the sessions of a replica that is killed go on at the others, as the clients had made them.
@@ -153,13 +153,7 @@ fn f22_a_stream_of_who_stands_still_ends() {
     let params = json!({ "name": "slow", "arguments": { "steps": 3000, "delay_ms": 100 }, "_meta": { "progressToken": "p" } });
     let call = json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params });
     let mut stream = send(world.at(1), "POST", &session.headers(), &call.to_string()).unwrap();
-    let mut told = Vec::new();
-    while !String::from_utf8_lossy(&told).contains("notifications/progress") {
-        let mut bytes = [0; 1024];
-        let count = stream.read(&mut bytes).unwrap();
-        assert!(count > 0, "{}", String::from_utf8_lossy(&told));
-        told.extend_from_slice(&bytes[..count]);
-    }
+    let mut told = read_until(&mut stream, "notifications/progress");
     world.replicas[0].signal("STOP");
     stream.read_to_end(&mut told).unwrap();
     let told = String::from_utf8_lossy(&told);

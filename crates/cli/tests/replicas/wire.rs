@@ -27,6 +27,19 @@ pub(crate) fn ask(address: &str, method: &str, headers: &[String], body: &str) -
     read(send(address, method, headers, body)?, &[])
 }
 
+/// Reads until this has come.
+#[track_caller]
+pub(crate) fn read_until(stream: &mut TcpStream, what: &str) -> Vec<u8> {
+    let mut told = Vec::new();
+    while !String::from_utf8_lossy(&told).contains(what) {
+        let mut bytes = [0; 1024];
+        let count = stream.read(&mut bytes).unwrap();
+        assert!(count > 0, "{what:?} never came: {}", String::from_utf8_lossy(&told));
+        told.extend_from_slice(&bytes[..count]);
+    }
+    told
+}
+
 /// Reads the rest of an answer that began so.
 pub(crate) fn read(mut stream: TcpStream, first: &[u8]) -> io::Result<Got> {
     let mut bytes = first.to_vec();
@@ -174,16 +187,27 @@ pub(crate) fn try_modern(address: &str, text: &str) -> io::Result<Got> {
 }
 
 /// The headers and the body of a modern call of a tool, with more in its `_meta`.
-pub(crate) fn modern_call(tool: &str, arguments: &Value, mut meta: Value) -> (Vec<String>, String) {
+pub(crate) fn modern_call(tool: &str, arguments: &Value, meta: Value) -> (Vec<String>, String) {
+    let (mut headers, body) =
+        modern_message("tools/call", json!({ "name": tool, "arguments": arguments }), meta);
+    headers.push(format!("Mcp-Name: {tool}"));
+    (headers, body)
+}
+
+/// The same of an interest in changes of the tools.
+pub(crate) fn modern_listen() -> (Vec<String>, String) {
+    modern_message(
+        "subscriptions/listen",
+        json!({ "notifications": { "toolsListChanged": true } }),
+        json!({}),
+    )
+}
+
+fn modern_message(method: &str, mut params: Value, mut meta: Value) -> (Vec<String>, String) {
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);
     meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
     meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "m", "version": "1" });
-    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-    let headers = [
-        format!("MCP-Protocol-Version: {MODERN}"),
-        "Mcp-Method: tools/call".into(),
-        format!("Mcp-Name: {tool}"),
-    ];
-    (headers.into(), call.to_string())
+    params["_meta"] = meta;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    (vec![format!("MCP-Protocol-Version: {MODERN}"), format!("Mcp-Method: {method}")], call.to_string())
 }
