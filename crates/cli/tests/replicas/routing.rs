@@ -5,8 +5,10 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::wire::{Session, is_echo, modern};
-use crate::world::{BRIEF, WHOLE, World};
+use crate::rolling::End;
+use crate::way::Way;
+use crate::wire::{Got, Session, is_echo, modern};
+use crate::world::{BRIEF, Redis, WHOLE, World, until};
 
 /// Clients, each with a session of its own.
 const CLIENTS: usize = 8;
@@ -24,7 +26,7 @@ fn f22_any_replica_serves_any_request() {
         for client in 0..CLIENTS {
             let (next, at) = (&next, &at);
             scope.spawn(move || {
-                let mut random = client as u64 + 1;
+                let mut random = Random(client as u64 + 1);
                 // Not even the first request after the handshake goes where that went.
                 let session = Session::open(at(client), None).unwrap();
                 loop {
@@ -32,10 +34,7 @@ fn f22_any_replica_serves_any_request() {
                     if call >= calls {
                         break;
                     }
-                    random = random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    let here = at((random >> 33) as usize);
+                    let here = at(random.next());
                     let text = format!("{client}/{call}");
                     if call % 10 == 0 {
                         let got = modern(here, &text);
@@ -113,6 +112,123 @@ fn f22_a_replica_dies_under_load() {
     let taken =
         world.count(1, "cardan_replica_takeovers_total") + world.count(2, "cardan_replica_takeovers_total");
     assert_eq!(taken as usize, CLIENTS.div_ceil(3), "each session of the dead is taken over once");
+}
+
+/// How often an owner is cut off: once, or in the long form as often as it has calls for.
+fn cuts() -> usize {
+    std::env::var("CARDAN_REPLICA_CALLS").map_or(1, |calls| calls.parse::<usize>().unwrap() / 20_000 + 1)
+}
+
+/// F22: while an owner is cut off from the store, its lease ends and others take what it had, calls of all sessions go to any
+/// replica. Each has one outcome: it is answered, and was done once; or it is refused, and was not done; or its client is told that it
+/// may have been, and it was once at most. Afterwards every session goes on everywhere.
+#[test]
+fn f22_an_owner_is_cut_off_under_load() {
+    let Some(redis) = Redis::start() else { return };
+    let way = Way::to(redis.port);
+    let ports = [way.port, redis.port, redis.port];
+    let (world, sent) = World::recorded(redis, "cut-load", BRIEF, &ports);
+    let addresses = [0, 1, 2].map(|number| world.at(number).to_owned());
+    for cut in 0..cuts() {
+        let sessions: Vec<_> =
+            (0..CLIENTS).map(|client| Session::open(world.at(client % 3), None).unwrap()).collect();
+        let (answered, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let all: Vec<Vec<(String, Known)>> = thread::scope(|scope| {
+            let running: Vec<_> = sessions
+                .iter()
+                .enumerate()
+                .map(|(client, session)| {
+                    let (addresses, answered, over) = (&addresses, &answered, &over);
+                    scope.spawn(move || {
+                        let mut random = Random((cut * CLIENTS + client) as u64 + 1);
+                        let mut outcomes = Vec::new();
+                        while !over.load(Ordering::SeqCst) {
+                            let (call, text) = (outcomes.len(), format!("{cut}/{client}/{}", outcomes.len()));
+                            let got = session.echo(&addresses[random.next() % 3], call, &text).unwrap();
+                            let known = Known::of(&got, call, &text);
+                            answered.fetch_add(usize::from(known == Known::Done), Ordering::SeqCst);
+                            outcomes.push((text, known));
+                        }
+                        outcomes
+                    })
+                })
+                .collect();
+            let _end = End(&over);
+            let some_more = || {
+                let before = answered.load(Ordering::SeqCst);
+                until("calls are answered", || answered.load(Ordering::SeqCst) >= before + 10 * CLIENTS);
+            };
+            some_more();
+            way.cut();
+            let taken = |world: &World| world.counts("cardan_replica_takeovers_total") as usize;
+            let owned = CLIENTS.div_ceil(3);
+            until("others take what it had", || taken(&world) >= (cut + 1) * owned);
+            some_more();
+            way.mend();
+            until("it is back", || world.store_status(0) == "ready");
+            some_more();
+            over.store(true, Ordering::SeqCst);
+            running.into_iter().map(|client| client.join().unwrap()).collect()
+        });
+        let sent = String::from_utf8_lossy(&sent.lock().unwrap()).into_owned();
+        for (text, known) in all.iter().flatten() {
+            let times = sent.matches(&format!("\"{text}\"")).count();
+            assert!(known.allows(times), "{text}: {known:?}, and it was done {times} times");
+        }
+        let count = |known| all.iter().flatten().filter(|(_, one)| *one == known).count();
+        let [done, refused, unknown] = [Known::Done, Known::Refused, Known::Nothing].map(count);
+        println!(
+            "an owner was cut off: {done} calls done, {refused} refused, {unknown} that may have been done"
+        );
+        for session in &sessions {
+            for number in 0..3 {
+                session.echoes(world.at(number), number, "on");
+            }
+        }
+    }
+}
+
+/// What a client knows of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Done,
+    Refused,
+    Nothing,
+}
+
+impl Known {
+    #[track_caller]
+    fn of(got: &Got, call: usize, text: &str) -> Self {
+        let error = got.messages.last().map(|message| &message["error"]);
+        let may_be = error.is_some_and(|error| {
+            error["data"]["mayHaveExecuted"] == true
+                || error["message"].as_str().is_some_and(|said| said.contains("broke off"))
+        });
+        match got.status {
+            200 if is_echo(got, call, text) => Self::Done,
+            503 => Self::Refused,
+            200 | 502 if may_be => Self::Nothing,
+            _ => panic!("{text}: {got:?}"),
+        }
+    }
+
+    fn allows(self, times: usize) -> bool {
+        match self {
+            Self::Done => times == 1,
+            Self::Refused => times == 0,
+            Self::Nothing => times <= 1,
+        }
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize
+    }
 }
 
 /// F22: what comes before a reply comes as it is made, from whichever replica it is.

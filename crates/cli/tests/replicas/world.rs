@@ -5,9 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::common::{Scratch, Serving, signal};
+use crate::common::{Scratch, Serving, recorder, signal};
 use crate::rig::{LONG, Running};
 
 pub(crate) const KEY: &str = "a secret that the replicas of this test share";
@@ -107,7 +108,9 @@ pub(crate) struct World {
     pub(crate) replicas: Vec<Running>,
     pub(crate) redis: Redis,
     pub(crate) scratch: Scratch,
-    upstream: Serving,
+    _upstream: Serving,
+    /// Where the replicas reach it.
+    behind: String,
     more: String,
     lease: &'static str,
 }
@@ -128,9 +131,38 @@ impl World {
 
     /// One replica for each of these ports, behind which is the store.
     pub(crate) fn before(redis: Redis, name: &str, lease: &'static str, more: &str, ports: &[u16]) -> Self {
+        Self::reaching(redis, name, lease, more, ports, str::to_owned)
+    }
+
+    /// The same, and all that the upstream is sent.
+    pub(crate) fn recorded(
+        redis: Redis,
+        name: &str,
+        lease: &'static str,
+        ports: &[u16],
+    ) -> (Self, Arc<Mutex<Vec<u8>>>) {
+        let mut sent = Arc::default();
+        let world = Self::reaching(redis, name, lease, "", ports, |upstream| {
+            let (address, kept) = recorder(upstream.to_owned());
+            sent = kept;
+            address
+        });
+        (world, sent)
+    }
+
+    fn reaching(
+        redis: Redis,
+        name: &str,
+        lease: &'static str,
+        more: &str,
+        ports: &[u16],
+        reach: impl FnOnce(&str) -> String,
+    ) -> Self {
         let scratch = Scratch::new(&format!("replicas-{name}"));
         let upstream = Serving::start(&[]);
-        let mut world = Self { replicas: Vec::new(), redis, scratch, upstream, more: more.to_owned(), lease };
+        let (behind, more) = (reach(&upstream.address), more.to_owned());
+        let mut world =
+            Self { replicas: Vec::new(), redis, scratch, _upstream: upstream, behind, more, lease };
         for port in ports {
             let replica = world.serve(*port);
             world.replicas.push(replica);
@@ -150,7 +182,7 @@ impl World {
             documented().replace("redis://127.0.0.1:6379", store).replace("http://10.0.0.5:2273", address);
         let config = format!(
             "[gateway]\nnaming = \"never\"\n{}\n{replicas}\nlease = \"{}\"\n[servers.demo]\nurl = \"http://{}/mcp\"\n",
-            self.more, self.lease, self.upstream.address
+            self.more, self.lease, self.behind
         );
         let (file, home) =
             (self.scratch.file(&format!("{port}.toml")), self.scratch.file(&format!("home-{port}")));
