@@ -166,7 +166,8 @@ pub fn making(
 ) -> Result<Making, Problem> {
     let limits = bounded(limits, settings);
     let policy = settings.env_policy.unwrap_or(EnvPolicy::Inherit);
-    let way = way_to(resolved, policy, &limits, on_stderr).map_err(|error| {
+    let spoken = settings.dialect.unwrap_or_default();
+    let way = way_to(resolved, (policy, spoken), &limits, on_stderr).map_err(|error| {
         server.problem(error.field(), resolved.redactor.redact(&error.to_string()).into_owned())
     })?;
     let mut connector = connector.secrets(resolved.redactor.clone()).limits(limits);

@@ -8,6 +8,7 @@ use cardan_client::{Way, way};
 use cardan_config::resolve::{Endpoint, Helper, Reach, Resolved};
 use cardan_config::server::EnvPolicy;
 use cardan_dial::{Http, HttpError, HttpLink, Kind};
+use cardan_proto::dialect::Dialect;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::{Redactor, Secret};
 use cardan_proto::session::event::Hurdle;
@@ -23,7 +24,7 @@ use http::{HeaderName, HeaderValue};
 /// started one writes there.
 pub fn way_to(
     resolved: &Resolved,
-    env_policy: EnvPolicy,
+    (env_policy, dialect): (EnvPolicy, Dialect),
     limits: &Limits,
     on_stderr: Option<OnLine>,
 ) -> Result<Arc<dyn Way>, ReachError> {
@@ -39,7 +40,7 @@ pub fn way_to(
                 async move { spawn.spawn_aside(&limits).await }
             })
         }
-        Reach::Http(endpoint) => over_http(endpoint, Kind::Auto, limits, &resolved.redactor)?,
+        Reach::Http(endpoint) => over_http(endpoint, kind_of(dialect), limits, &resolved.redactor)?,
         Reach::Sse(endpoint) => over_http(endpoint, Kind::Events, limits, &resolved.redactor)?,
         Reach::WebSocket(endpoint) => over_socket(endpoint, limits, &resolved.redactor)?,
         Reach::Unix(path) => {
@@ -58,6 +59,15 @@ pub fn way_to(
         }
         Reach::Pipe(path) => return Err(ReachError::Pipe(path.display().to_string())),
     })
+}
+
+/// Over HTTP the cortex dialect has a form of its own: a POST for each call, whose reply may come in parts.
+#[must_use]
+pub fn kind_of(dialect: Dialect) -> Kind {
+    match dialect {
+        Dialect::Cortex(_) => Kind::Cortex,
+        Dialect::Standard | Dialect::Tutorial | Dialect::JsonRpcBatch => Kind::Auto,
+    }
 }
 
 fn launch(

@@ -17,6 +17,7 @@ use cardan_config::resolve::Resolved;
 use cardan_config::server::{EnvPolicy, Server};
 use cardan_config::trust::Standing;
 use cardan_config::{Config, Problem, Search};
+use cardan_proto::dialect::Dialect;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::config::FILE_BYTES;
 use cardan_proto::limits::fleet::{READINGS, RECENT, TURNS};
@@ -166,7 +167,7 @@ impl Expanded {
 /// What is wrong with the way to a server, as far as that is known without trying.
 fn unreachable(server: &Server, resolved: &Resolved) -> Option<Problem> {
     // Neither variables nor limits make a way a wrong one.
-    let error = way_to(resolved, EnvPolicy::Inherit, &Limits::DEFAULT, None).err()?;
+    let error = way_to(resolved, (EnvPolicy::Inherit, Dialect::Standard), &Limits::DEFAULT, None).err()?;
     Some(server.problem(error.field(), resolved.redactor.redact(&error.to_string()).into_owned()))
 }
 

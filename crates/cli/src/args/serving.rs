@@ -7,7 +7,7 @@ use std::time::Duration;
 use cardan_config::time;
 use cardan_gateway::relay::Isolation;
 use cardan_proto::dialect::Dialect;
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{EraName, Server, seconds};
 use crate::log::Log;
@@ -91,7 +91,9 @@ Examples:
   cardan bridge --stdio ws://127.0.0.1:2273/ws
   cardan bridge --unix ~/.server.sock https://example.com/mcp
   cardan bridge --dialect cortex -- python3 old_server.py
-  cardan bridge --call-timeout 2m -- npx -y some-server"
+  cardan bridge --call-timeout 2m -- npx -y some-server",
+    // A port has several transports, and a dialect is one form.
+    group = ArgGroup::new("pipe").args(["stdio", "unix"])
 )]
 pub(crate) struct BridgeArgs {
     /// The server, unless a command follows `--`
@@ -112,8 +114,8 @@ pub(crate) struct BridgeArgs {
     /// The foreign wire form that the server speaks: tutorial, cortex, cortex-frame or batch
     #[arg(long, value_name = "NAME", value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
-    /// The foreign wire form that the client speaks, which starts this command
-    #[arg(long, value_name = "NAME", value_parser = dialect, requires = "stdio")]
+    /// The foreign wire form that the client speaks which starts this command, or that dials the socket
+    #[arg(long, value_name = "NAME", value_parser = dialect, requires = "pipe")]
     pub(crate) client_dialect: Option<Dialect>,
     /// Who shares sessions with the server [default: client]
     #[arg(long, value_enum, value_name = "WHO")]

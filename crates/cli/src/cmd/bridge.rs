@@ -7,6 +7,7 @@ use cardan_config::Settings;
 use cardan_endpoint::{Endpoint, Options};
 use cardan_gateway::configured::{bounded, silence};
 use cardan_gateway::fleet::Making;
+use cardan_gateway::reach::kind_of;
 use cardan_gateway::relay::{self, Behind, Relay};
 use cardan_gateway::trace::Tracer;
 use cardan_proto::limits::Limits;
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: BridgeArgs) -> Result<(), Failure> {
     none_left(&words)?;
     let stop = Interrupts::watch()?;
     let loudness = if verbose { Loudness::Verbose } else { Loudness::Normal };
-    let settings = Settings { call_timeout, ..Settings::default() };
+    let settings = Settings { call_timeout, dialect, ..Settings::default() };
     let (mut making, options) = making(&target, loudness, settings)?;
     // What is configured for a name holds unless the command line says otherwise.
     if era != EraName::Auto {
@@ -173,7 +174,7 @@ fn making(
             })
         }
         Door::Http(http, _) => {
-            let http = http.limits(&limits);
+            let http = http.limits(&limits).kind(kind_of(settings.dialect.unwrap_or_default()));
             way(move || std::future::ready(http.clone().link()))
         }
         Door::Ws(url, dial, _) => {
