@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use cardan_client::{CallError, Client, Listen, way};
 use cardan_gateway::fleet::{self, Fleet, Making, Spec};
@@ -194,9 +196,13 @@ async fn lists_come_page_by_page() {
         }
         assert_eq!(sizes, [3, 3, 3, 1], "{era:?}");
         assert_eq!(all, names(&client).await);
-        let odd = Bytes::from_static(br#"{"cursor":"!"}"#);
-        let error = client.raw(Method::ToolsList, Some(odd), Default::default()).await;
-        assert!(error.unwrap_err().to_string().contains("cursor"));
+        // One that names something that is there, but more than any of ours does.
+        let long = URL_SAFE_NO_PAD.encode(json!(["a", "b", "c", "d", "one__who"]).to_string());
+        for odd in ["!", &long] {
+            let params = Some(Bytes::from(json!({ "cursor": odd }).to_string()));
+            let error = client.raw(Method::ToolsList, params, Default::default()).await.unwrap_err();
+            assert!(error.to_string().contains("cursor: not one of ours"), "{era:?} {odd}: {error}");
+        }
         front.end("done").await;
     }
 }

@@ -85,8 +85,10 @@ impl Place {
         URL_SAFE_NO_PAD.encode(json!(self).to_string())
     }
 
+    /// What comes back need not be what was told, and each entry is looked for in the whole list.
     fn parse(text: &str) -> Option<Self> {
-        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()
+        let place: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        (place.0.len() <= CURSOR_ENTRIES).then_some(place)
     }
 }
 
