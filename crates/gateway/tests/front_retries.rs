@@ -25,12 +25,27 @@ use cardan_server::{Cx, Server, Stop};
 use fronting::{at, front};
 use relaying::{answering, revisions, soon, text};
 use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, Semaphore};
 
 const TTL: Duration = Limits::DEFAULT.request_state_ttl;
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Where a tool waits before it asks.
+#[derive(Clone)]
+struct Gate {
+    reached: Arc<Notify>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        Self { reached: Arc::default(), open: Arc::new(Semaphore::new(0)) }
+    }
+}
+
 /// A server that asks, and says who it is.
-fn asking(who: &'static str, era: Era) -> Server {
+fn asking(who: &'static str, era: Era, gate: &Gate) -> Server {
+    let gate = gate.clone();
     Server::builder("one", "1")
         .revisions(revisions(era))
         .tool("who", "tells its name", move || async move { who })
@@ -44,16 +59,33 @@ fn asking(who: &'static str, era: Era) -> Server {
             cx.elicit("who else", &Form::new("who else?").string("name"))?;
             Ok::<_, Stop>(who)
         })
+        .tool("late", "asks once it may", move |cx: Cx| {
+            let gate = gate.clone();
+            async move {
+                gate.reached.notify_one();
+                // Given back, for when it goes on with the answer.
+                drop(gate.open.acquire().await.unwrap());
+                let answer = cx.elicit("who", &Form::new("who?").string("name"))?;
+                let name = json!(answer.content.unwrap_or_default())["name"].clone();
+                Ok::<_, Stop>(format!("{who} {name}"))
+            }
+        })
         .build()
 }
 
 /// The processes of `one`, each with a seal of its own, and how many there are.
 fn processes(who: &'static str, era: Era) -> (Spec, Arc<AtomicUsize>) {
+    processes_at(who, era, &Gate::new())
+}
+
+/// The same, of which each waits here before it asks.
+fn processes_at(who: &'static str, era: Era, gate: &Gate) -> (Spec, Arc<AtomicUsize>) {
+    let gate = gate.clone();
     let alive = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&alive);
     let way = way(move || {
         let (ours, theirs) = memory::pair(&Limits::DEFAULT);
-        let (process, count) = (asking(who, era), Arc::clone(&count));
+        let (process, count) = (asking(who, era, &gate), Arc::clone(&count));
         tokio::spawn(async move {
             count.fetch_add(1, Ordering::SeqCst);
             process.serve(theirs).await;
@@ -172,6 +204,45 @@ async fn a_call_is_asked_again_after_a_restart() {
     left(&alive, 0).await;
     assert_eq!(text(&client, "one__who", json!({})).await, "newer");
     front.end("done").await;
+}
+
+/// A call that runs when its server is started again, and is asked something only then, is one that was asked before: a legacy server
+/// goes on with it, what a modern one asked is lost with it. Nothing is left once it is done.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_asked_after_a_restart_is_known() {
+    for era in [Era::Legacy, Era::Modern] {
+        let gate = Gate::new();
+        let (spec, alive) = processes_at("old", era, &gate);
+        let front = front(vec![spec]);
+        let client = at(&front, Era::Modern, answering("ada")).await;
+        let (mut other, others) = processes("new", era);
+        other.identity = "reached otherwise".into();
+        let restart = async {
+            soon("it runs", gate.reached.notified()).await;
+            // Time passes when all has been done that can be without it.
+            let opened = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                gate.open.add_permits(1);
+            };
+            tokio::join!(front.fleet().reload(vec![other]), opened)
+        };
+        let calling = call(&client, json!({"name": "one__late", "arguments": {}}));
+        let (asked, _) = tokio::join!(calling, restart);
+        let asked = asked.unwrap();
+        assert_eq!(asked["resultType"], "input_required", "{era:?}: {asked}");
+        assert_eq!(text(&client, "one__who", json!({})).await, "new", "{era:?}");
+        let done = retry_of("one__late", &client, &asked).await;
+        match era {
+            Era::Legacy => assert_eq!(done.unwrap()["content"][0]["text"], "old \"ada\""),
+            Era::Modern => {
+                let fault = done.unwrap_err();
+                assert!(fault.message.starts_with("server `one` was lost: "), "{fault}");
+            }
+        }
+        left(&alive, 0).await;
+        front.end("done").await;
+        left(&others, 0).await;
+    }
 }
 
 /// Where nothing comes in place of a server, or the end comes, nobody waits for retries.

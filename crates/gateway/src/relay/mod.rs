@@ -212,7 +212,7 @@ pub(crate) struct Core {
     park: Arc<Park>,
     tasks: Arc<Tasks>,
     reserve: Arc<Reserve>,
-    /// Counts the calls that wait for a retry, or have come back by one and run.
+    /// Counts the calls that run and may yet be asked something, and those that wait for a retry.
     pending: Unfinished,
     mirrored: Mirrored,
     seats: Arc<Semaphore>,

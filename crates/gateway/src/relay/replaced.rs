@@ -18,7 +18,7 @@ impl Relay {
         }
     }
 
-    /// Waits until no call waits for its retry, none that has come back runs, and no retry of one that is lost can come.
+    /// Waits until no call waits for its retry, none runs that may come to, and no retry of one that is lost can come.
     pub(crate) async fn finished(&self) {
         let _ = tokio::time::timeout(self.0.options.limits.request_state_ttl, self.0.pending.none()).await;
     }

@@ -26,7 +26,21 @@ pub(super) struct Reserve {
     ttl: Duration,
     /// Counts those that have a line, and all.
     counts: (Unfinished, Unfinished),
-    kept: Mutex<HashMap<Ticket, Kept>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    kept: HashMap<Ticket, Kept>,
+    asker: Asker,
+}
+
+/// Whether who asks will be there for the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Asker {
+    #[default]
+    There,
+    Going,
 }
 
 /// Who was asked, and the state that came with it.
@@ -61,10 +75,11 @@ struct Reserved {
 
 impl Reserve {
     pub(super) fn new(max: usize, ttl: Duration, counts: (Unfinished, Unfinished)) -> Arc<Self> {
-        Arc::new(Self { max, ttl, counts, kept: Mutex::default() })
+        Arc::new(Self { max, ttl, counts, inner: Mutex::default() })
     }
 
-    /// Keeps the line of a call that ended with this result, if it asks. Beyond the bound, the line is given back.
+    /// Keeps the line of a call that ended with this result, if it asks. Beyond the bound, the line is given back; so it is where who
+    /// asked is going, but its retry is known.
     pub(super) fn keep(
         self: &Arc<Self>,
         principal: Option<Arc<str>>,
@@ -73,22 +88,23 @@ impl Reserve {
     ) {
         let Some(state) = asked_state(result) else { return };
         let ticket = Ticket { principal, state };
-        let mut kept = lock(&self.kept);
+        let mut inner = lock(&self.inner);
         // Each leaves room for others, and those who have no name are one: whoever has none can be as many as they like. And
         // some lines stay free for calls that are new.
-        let same = kept.keys().filter(|other| other.principal == ticket.principal).count();
-        if kept.len() >= self.max || same >= self.max.div_ceil(2) {
+        let same = inner.kept.keys().filter(|other| other.principal == ticket.principal).count();
+        if inner.kept.len() >= self.max || same >= self.max.div_ceil(2) {
             return;
         }
         lease.hush();
         let (watch, taken) = oneshot::channel();
         // Two calls with one state are one call to the server; the later one stays.
         let (unfinished, pending) = &self.counts;
-        let line = Reserved { lease, _visit: visit, _unfinished: unfinished.begin() };
-        let one = Kept { line: Some(line), _watch: watch, _pending: pending.begin() };
-        let before = kept.insert(ticket.clone(), one);
-        drop(kept);
-        drop(before);
+        let mut line = Some(Reserved { lease, _visit: visit, _unfinished: unfinished.begin() });
+        let given_back = line.take_if(|_| inner.asker == Asker::Going);
+        let one = Kept { line, _watch: watch, _pending: pending.begin() };
+        let before = inner.kept.insert(ticket.clone(), one);
+        drop(inner);
+        drop((given_back, before));
         let (reserve, ttl) = (Arc::downgrade(self), self.ttl);
         tokio::spawn(async move {
             if tokio::time::timeout(ttl, taken).await.is_err()
@@ -101,24 +117,28 @@ impl Reserve {
 
     /// The line for a retry.
     pub(super) fn take(&self, ticket: &Ticket) -> Option<Lease> {
-        let kept = lock(&self.kept).remove(ticket);
+        let kept = lock(&self.inner).kept.remove(ticket);
         kept.and_then(|kept| kept.line).map(|line| line.lease)
     }
 
-    /// Who asked is going, and its lines with it. Whose retries that concerns stays known for as long as they may come.
+    /// Who asked is going, and its lines with it, and so is who asks yet. Whose retries that concerns stays known for as long as
+    /// they may come.
     pub(super) fn forsake(&self) {
-        let lines: Vec<_> = lock(&self.kept).values_mut().map(|kept| kept.line.take()).collect();
+        let mut inner = lock(&self.inner);
+        inner.asker = Asker::Going;
+        let lines: Vec<_> = inner.kept.values_mut().map(|kept| kept.line.take()).collect();
+        drop(inner);
         drop(lines);
     }
 
     /// Is it the retry of a call that was asked by someone who is gone?
     pub(super) fn has_lost(&self, ticket: &Ticket) -> bool {
-        lock(&self.kept).get(ticket).is_some_and(|kept| kept.line.is_none())
+        lock(&self.inner).kept.get(ticket).is_some_and(|kept| kept.line.is_none())
     }
 
     /// Gives back all.
     pub(super) fn clear(&self) {
-        let all = std::mem::take(&mut *lock(&self.kept));
+        let all = std::mem::take(&mut lock(&self.inner).kept);
         drop(all);
     }
 }
@@ -159,7 +179,7 @@ mod tests {
             let result = format!(r#"{{"resultType":"input_required","requestState":"{n}"}}"#);
             let lease = pool.take(Askable::NOTHING, Need::Any).await.unwrap();
             reserve.keep(principal.map(Arc::from), &Bytes::from(result), (lease, None));
-            assert_eq!(lock(&reserve.kept).len(), kept, "{n}: {principal:?}");
+            assert_eq!(lock(&reserve.inner).kept.len(), kept, "{n}: {principal:?}");
         }
         let first = Ticket { principal: None, state: "0".into() };
         assert!(reserve.take(&first).is_some() && reserve.take(&first).is_none(), "once");

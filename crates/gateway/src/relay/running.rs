@@ -70,8 +70,8 @@ pub(super) struct Running {
     notes: Notes,
     /// What the call occupies elsewhere, for as long as it runs.
     held: Held,
-    /// Once it was parked: whoever replaces the relay waits for it.
-    pending: Option<One>,
+    /// It may be asked, and come back then: whoever replaces the relay waits for it.
+    _pending: Option<One>,
 }
 
 /// How the log notes of a call come, seen from its reply.
@@ -102,6 +102,8 @@ impl Running {
         called: Called,
         held: Held,
     ) -> Result<Answer, Fault> {
+        // From the beginning: it may be asked after the relay was replaced as well.
+        let pending = comes_back(core, &plan, &called).then(|| core.pending.begin());
         let need = match core.options.isolation {
             Isolation::Call => Need::Fresh,
             _ if plan.asks || plan.logs.is_some() => Need::Alone,
@@ -164,7 +166,7 @@ impl Running {
                 _ => Notes::Before,
             },
             held,
-            pending: None,
+            _pending: pending,
         };
         running.run(core, principal, &called).await
     }
@@ -192,7 +194,6 @@ impl Running {
                 // What it tells meanwhile is for the retry.
                 self.call.lead(None);
                 self.held.park();
-                self.pending.get_or_insert_with(|| core.pending.begin());
                 let state = Some(core.park.put(self, bound)?);
                 return Ok(Answer::Ask(Asks { entries, state }));
             }
@@ -243,10 +244,7 @@ impl Running {
         let Some(mut lease) = self.lease.take() else { return };
         lease.landed();
         if let Outcome::Done(result) = outcome
-            && self.rounds == Rounds::Callers
-            && self.upstream == Era::Modern
-            && core.options.behind == Behind::Many
-            && self.method.may_ask()
+            && reserves(core, self.rounds, self.upstream, &self.method)
         {
             core.reserve.keep(principal, result, (lease, visit));
         }
@@ -270,6 +268,20 @@ impl Running {
             },
         }
     }
+}
+
+/// Does its client call again once it is asked something?
+fn comes_back(core: &Core, plan: &Plan, called: &Called) -> bool {
+    let asked = plan.asks || reserves(core, plan.rounds, core.era(), &called.call.method);
+    called.revision.era() == Era::Modern && asked
+}
+
+/// Is a line kept for the retry where the result of such a call asks?
+fn reserves(core: &Core, rounds: Rounds, upstream: Era, method: &Method) -> bool {
+    rounds == Rounds::Callers
+        && upstream == Era::Modern
+        && core.options.behind == Behind::Many
+        && method.may_ask()
 }
 
 /// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the upstream
