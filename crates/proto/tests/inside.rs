@@ -203,6 +203,27 @@ fn a_timeout_tells_of_a_line_that_does_not_end() {
     assert_eq!(client.found(), [Rule::Unterminated]);
 }
 
+/// A line that has just grown when a deadline passes is on its way: its server is not blamed, its link lives on, and the reply that
+/// it is reaches its call.
+#[test]
+fn a_timeout_tells_nothing_of_a_line_that_is_arriving() {
+    for strictness in [Strictness::Standard, Strictness::Strict] {
+        let line = reply(3, json!({"content": [], "resultType": "complete"})).to_string();
+        let mut client = Bench::modern_client_with(|config| config.strictness = strictness);
+        client.call_tool(1);
+        client.secs(20);
+        client.call_tool(2);
+        begin(&mut client, 1100, &line[..20]);
+        client.wait(Duration::from_millis(9_900));
+        begin(&mut client, 1200, &line[..40]);
+        pass(&mut client, Duration::from_millis(200), &line[..40]);
+        assert!(matches!(client.outcome(), Outcome::TimedOut { .. }), "{strictness:?}");
+        assert_eq!((client.found(), client.closed.clone()), (vec![], None), "{strictness:?}");
+        client.raw(&line);
+        assert!(matches!(client.outcome(), Outcome::Done(_)), "{strictness:?}");
+    }
+}
+
 /// A line that ends in time is a message like any other, and one that has begun costs no wake-ups where nobody waits.
 #[test]
 fn a_line_that_ends_in_time_is_no_deviation() {

@@ -8,7 +8,7 @@
 //!                     └── the proper reply ─▶ forgotten
 //!   {reply}      ──▶ begun ─── a while ────▶ its call ends
 //!                     ├── more bytes ───────▶ begun, from now
-//!                     └── a deadline ───────▶ told, with what there is
+//!                     └── a deadline ───────▶ told, with what there is, if nothing has followed for a while
 //! ```
 
 use bytes::Bytes;
@@ -127,11 +127,13 @@ impl Session {
         self.obey_strictness();
     }
 
-    /// A line has no end, and somebody has waited for one: once, with its bytes.
+    /// A line has no end, and somebody has waited for one: once, with its bytes. One that has just grown is on its way: it may
+    /// well be the reply to another call.
     pub(super) fn tell_begun(&mut self, call: Option<CallId>) {
-        let Some(begun) = self.inside.begun.as_mut().filter(|begun| begun.told == Told::NotYet) else {
-            return;
-        };
+        let now = self.now;
+        let is_quiet = |begun: &&mut Begun| begun.since + PATIENCE <= now;
+        let untold = self.inside.begun.as_mut().filter(|begun| begun.told == Told::NotYet);
+        let Some(begun) = untold.filter(is_quiet) else { return };
         begun.told = Told::Yes;
         let detail = format!("{} bytes, and no newline after them", begun.bytes);
         self.current = Bytes::from(std::mem::take(&mut begun.head));
