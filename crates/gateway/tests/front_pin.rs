@@ -49,14 +49,49 @@ impl World {
     }
 
     fn audited(&self, description: &str, era: Era, audit: Option<Arc<Audit>>) -> Front {
+        self.run(description, era, Options { audit, ..Options::default() })
+    }
+
+    fn run(&self, description: &str, era: Era, options: Options) -> Front {
         let server = Server::builder("one", "1")
             .revisions(revisions(era))
             .tool("who", description, async || "one")
             .tool("same", "stays", async || "same")
             .build();
         let spec = Spec { pinned: KEY.to_owned(), ..spec("one", &server).0 };
-        let options = Options { pins: Some(Arc::clone(&self.pins)), audit, ..Options::default() };
+        let options = Options { pins: Some(Arc::clone(&self.pins)), ..options };
         Front::start(Fleet::start(vec![spec], fleet::Options::default()), options)
+    }
+
+    /// Before a server that has a tool of its own for whoever has logged in.
+    fn personal(&self) -> Front {
+        let options = Options { pins: Some(Arc::clone(&self.pins)), ..Options::default() };
+        Front::start(Fleet::start(vec![personal()], fleet::Options::default()), options)
+    }
+
+    fn told(&self) -> usize {
+        self.told.lock().unwrap().len()
+    }
+
+    /// As the gateway does, and until it finds nothing new.
+    fn follow(&self, front: &Front) {
+        while self.pins.refresh() {
+            front.repin();
+        }
+    }
+
+    /// Approves the form of `who` for whoever logs in by this name.
+    fn approve(&self, name: &str) {
+        let mut pinned = self.store.load(KEY).unwrap().unwrap();
+        let text = format!("tells {name} its name");
+        let form = pinned.tools["who"].waiting().find(|form| form.told["description"] == *text);
+        let digest = form.unwrap().short();
+        assert!(pinned.approve("who", &digest));
+        self.store.save(KEY, &pinned).unwrap();
+    }
+
+    fn waiting(&self) -> usize {
+        self.store.load(KEY).unwrap().unwrap().tools["who"].waiting().count()
     }
 }
 
@@ -121,6 +156,14 @@ fn personal() -> Spec {
     Spec { pinned: KEY.to_owned(), ..Spec::new("one", "stdio", "digest of one", making) }
 }
 
+/// Logs in, and waits until the client is told of other tools.
+async fn login(client: &Client, name: &str) {
+    let mut listen = client.listen(Interest { tools: true, ..Interest::default() });
+    soon("ready", listen.ready()).await.unwrap();
+    assert_eq!(text(client, "one__login", json!({ "name": name })).await, "welcome");
+    soon("a change", listen.next()).await.unwrap();
+}
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(crate = "cardan_server::serde")]
 #[schemars(crate = "cardan_server::schemars")]
@@ -133,44 +176,30 @@ struct As {
 #[tokio::test]
 async fn t25_what_has_changed_for_one_alone_can_be_approved() {
     let world = World::new("pin-alone", Mode::Block);
-    let options = Options { pins: Some(Arc::clone(&world.pins)), ..Options::default() };
-    let front = Front::start(Fleet::start(vec![personal()], fleet::Options::default()), options);
+    let front = world.personal();
     let mut clients = Vec::new();
     for name in ["ada", "bob", "eve"] {
         clients.push(at(&front, Era::Legacy, answering(name)).await);
     }
     let [ada, bob, eve] = &clients[..] else { panic!("three") };
     let all = ["one__who", "one__login"];
-    let follow = async || {
-        // As the gateway does, and until it finds nothing new.
-        while world.pins.refresh() {
-            front.repin();
-        }
-    };
     for (client, name) in [(ada, "ada"), (bob, "bob")] {
         assert_eq!(tools(client).await, all);
-        let mut listen = client.listen(Interest { tools: true, ..Interest::default() });
-        soon("ready", listen.ready()).await.unwrap();
-        assert_eq!(text(client, "one__login", json!({ "name": name })).await, "welcome");
-        soon("a change", listen.next()).await.unwrap();
+        login(client, name).await;
         assert_eq!(tools(client).await, ["one__login"], "{name}");
-        follow().await;
+        world.follow(&front);
     }
     assert_eq!(tools(eve).await, all);
-    assert_eq!(world.told.lock().unwrap().len(), 1, "told once: {:?}", world.told);
+    assert_eq!(world.told(), 2, "each once: {:?}", world.told);
 
     // Both wait, and either is approved by itself.
     let mut held = vec![(ada, "ada"), (bob, "bob")];
     while let Some((client, name)) = held.pop() {
-        let mut pinned = world.store.load(KEY).unwrap().unwrap();
-        let known = &pinned.tools["who"];
+        let known = &world.store.load(KEY).unwrap().unwrap().tools["who"];
         let shown: Vec<_> = known.waiting().map(|form| known.approved.diff(form)[1].clone()).collect();
         assert!(shown.contains(&format!("+ description: tells {name} its name")), "{shown:?}");
-        let form = known.waiting().find(|form| form.told["description"].as_str().unwrap().contains(name));
-        let digest = form.unwrap().short();
-        assert!(pinned.approve("who", &digest));
-        world.store.save(KEY, &pinned).unwrap();
-        follow().await;
+        world.approve(name);
+        world.follow(&front);
         assert_eq!(tools(client).await, all, "{name}");
         for client in [client, eve] {
             assert_eq!(text(client, "one__who", json!({})).await, "one", "{name}");
@@ -179,7 +208,27 @@ async fn t25_what_has_changed_for_one_alone_can_be_approved() {
             assert_eq!(tools(other).await, ["one__login"], "{name}");
         }
     }
-    assert_eq!(world.store.load(KEY).unwrap().unwrap().tools["who"].waiting().count(), 0);
+    assert_eq!(world.waiting(), 0);
+    front.end("done").await;
+}
+
+/// T25: what has changed for one alone, and was approved, is told again once it is something else.
+#[tokio::test]
+async fn t25_what_changes_again_for_one_alone_is_told_again() {
+    let world = World::new("pin-again", Mode::Warn);
+    let front = world.personal();
+    let client = at(&front, Era::Legacy, answering("ada")).await;
+    tools(&client).await;
+    for (name, told) in [("ada", 1), ("eve", 2)] {
+        login(&client, name).await;
+        for _ in 0..2 {
+            assert_eq!(tools(&client).await, ["one__who", "one__login"]);
+            assert_eq!(world.told(), told, "{name}: {:?}", world.told);
+            front.repin();
+        }
+        world.approve(name);
+        world.follow(&front);
+    }
     front.end("done").await;
 }
 

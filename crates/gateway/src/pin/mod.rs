@@ -3,8 +3,10 @@
 //!
 //! * [`tool`]: what of a tool counts, its digest, and how two differ.
 //! * [`store`]: what was approved, on disk.
+//! * `told`: what people are told of that.
 
 pub mod store;
+mod told;
 pub mod tool;
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,6 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use self::store::{Hearer, PinStore, Pinned, Stamp};
+use self::told::{About, Line, Told};
 use self::tool::Pin;
 use crate::catalog::Catalog;
 use crate::fleet::lock;
@@ -42,8 +45,8 @@ struct Inner {
     mode: Mode,
     /// By name: those that are configured alike share a key, and each has a catalog of its own.
     servers: HashMap<Box<str>, Seen>,
-    /// By server: what was told already of tools that are others for one client alone.
-    told_alone: HashMap<Box<str>, BTreeSet<String>>,
+    /// By server.
+    told_alone: HashMap<Box<str>, Told>,
 }
 
 impl Inner {
@@ -61,7 +64,7 @@ struct Seen {
     judged: Arc<Held>,
     stamp: Option<Stamp>,
     /// What was told already.
-    told: BTreeSet<String>,
+    told: BTreeSet<Line>,
 }
 
 /// The tools of a server that are held back, by the names that it has for them.
@@ -119,8 +122,10 @@ impl Pins {
         let (changed, lines) = self.compare(server, key, catalog, Hearer::All);
         let judged = Arc::new(if inner.mode == Mode::Block { changed } else { Held::default() });
         let told = inner.seen(server, key).map(|seen| &seen.told);
-        for line in lines.iter().filter(|line| told.is_none_or(|told| !told.contains(*line))) {
-            (self.tell)(line);
+        // Once for a tool, however often it changes until it is approved.
+        let knows = |line: &Line| told.is_some_and(|told| told.iter().any(|told| told.text == line.text));
+        for line in lines.iter().filter(|line| !knows(line)) {
+            (self.tell)(&line.text);
         }
         let seen = Seen {
             key: key.into(),
@@ -143,12 +148,8 @@ impl Pins {
         let (changed, lines) = self.compare(server, key, catalog, Hearer::One);
         let to_all = inner.seen(server, key).map(|seen| seen.told.clone()).unwrap_or_default();
         let told = inner.told_alone.entry(server.into()).or_default();
-        for line in lines.iter().filter(|line| !told.contains(*line) && !to_all.contains(*line)) {
-            (self.tell)(line);
-        }
-        // A line more is trouble with the folder, which is told as often as it comes.
-        if lines.len() == changed.0.len() {
-            told.extend(lines);
+        for line in lines.iter().filter(|line| !to_all.contains(*line) && told.take(&line.about)) {
+            (self.tell)(&line.text);
         }
         Arc::new(if mode == Mode::Block { changed } else { Held::default() })
     }
@@ -171,7 +172,8 @@ impl Pins {
             self.store.save(key, &pinned)
         });
         if let Err(error) = saved {
-            compared.1.insert(format!("the tools of {server} cannot be remembered: {error}"));
+            let text = format!("the tools of {server} cannot be remembered: {error}");
+            compared.1.insert(Line { about: About::Folder, text });
         }
         compared
     }
@@ -190,9 +192,10 @@ impl Pins {
             // What was approved is not known, so nothing counts as approved.
             Err(error) => {
                 let path = self.store.place(key);
-                lines.insert(format!(
+                let text = format!(
                     "the approved tools of {server} cannot be read: {error}; mend or remove {path} to approve what there is"
-                ));
+                );
+                lines.insert(Line { about: About::Folder, text });
                 return Err((
                     Held(catalog.tools.entries.iter().map(|tool| tool.key().into()).collect()),
                     lines,
@@ -202,15 +205,17 @@ impl Pins {
         let before = pinned.clone();
         let mut changed = BTreeSet::new();
         for entry in &catalog.tools.entries {
-            let name = entry.key();
-            if pinned.meet(name, Pin::of(entry), hearer) {
+            let (name, now) = (entry.key(), Pin::of(entry));
+            let digest = now.digest.clone();
+            if pinned.meet(name, now, hearer) {
                 continue;
             }
             changed.insert(name.into());
-            lines.insert(format!(
+            let text = format!(
                 "tool `{name}` of {server} has changed since it was approved; see `cardan pin diff {server} {name}`, \
                  approve it with `cardan pin approve {server} {name}`"
-            ));
+            );
+            lines.insert(Line { about: About::Form(name.into(), digest), text });
         }
         let kept = if pinned == before { Kept::All } else { Kept::Some };
         Ok((pinned, kept, (Held(changed), lines)))
@@ -218,7 +223,7 @@ impl Pins {
 }
 
 /// How tools compare with what is kept of them: which have changed, and what to tell of them.
-type Compared = (Held, BTreeSet<String>);
+type Compared = (Held, BTreeSet<Line>);
 
 /// How much of what is known of a server is kept.
 enum Kept {

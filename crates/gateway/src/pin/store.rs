@@ -112,7 +112,7 @@ impl Pinned {
 }
 
 /// Adds a form to those that there are; the oldest makes room.
-fn push(forms: &mut Vec<Pin>, form: Pin) {
+pub(super) fn push<T>(forms: &mut Vec<T>, form: T) {
     if forms.len() == PIN_FORMS {
         forms.remove(0);
     }
