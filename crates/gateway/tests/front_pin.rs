@@ -16,6 +16,7 @@ use cardan_gateway::front::{Front, Options};
 use cardan_gateway::pin::store::PinStore;
 use cardan_gateway::pin::{Mode, Pins};
 use cardan_proto::era::Era;
+use cardan_proto::limits::fleet::PIN_FORMS;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{CallOptions, Interest, Vetting};
 use cardan_server::{Cx, Server, Stop, schemars, serde};
@@ -209,6 +210,40 @@ async fn t25_what_has_changed_for_one_alone_can_be_approved() {
         }
     }
     assert_eq!(world.waiting(), 0);
+    front.end("done").await;
+}
+
+/// T25: where more clients are told forms of their own than may wait, those that came first wait. The rest are held back and said
+/// to be, and nothing is written any more until one is approved.
+#[tokio::test]
+async fn t25_more_forms_than_may_wait_come_to_rest() {
+    let world = World::new("pin-many", Mode::Block);
+    let front = world.personal();
+    let mut clients = Vec::new();
+    for number in 0..=PIN_FORMS {
+        let client = at(&front, Era::Legacy, answering("somebody")).await;
+        assert_eq!(tools(&client).await, ["one__who", "one__login"]);
+        login(&client, &format!("n{number}")).await;
+        clients.push(client);
+    }
+    for round in 0..2 {
+        for client in &clients {
+            assert_eq!(tools(client).await, ["one__login"], "{round}");
+        }
+        assert!(!world.pins.refresh(), "{round}: nobody has approved anything");
+        assert_eq!((world.waiting(), world.told()), (PIN_FORMS, PIN_FORMS + 1), "{round}: {:?}", world.told);
+        front.repin();
+    }
+    world.approve("n0");
+    world.follow(&front);
+    assert_eq!(tools(&clients[0]).await, ["one__who", "one__login"]);
+    assert_eq!(
+        (world.waiting(), world.told()),
+        (PIN_FORMS, PIN_FORMS + 2),
+        "there is room: {:?}",
+        world.told
+    );
+    assert!(!world.pins.refresh());
     front.end("done").await;
 }
 

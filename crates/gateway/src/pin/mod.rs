@@ -13,6 +13,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use cardan_proto::limits::fleet::PIN_FORMS;
+
 use self::store::{Hearer, PinStore, Pinned, Stamp};
 use self::told::{About, Line, Told};
 use self::tool::Pin;
@@ -53,6 +55,15 @@ impl Inner {
     /// How this server was judged, if it is configured as it was.
     fn seen(&self, server: &str, key: &str) -> Option<&Seen> {
         self.servers.get(server).filter(|seen| &*seen.key == key)
+    }
+
+    /// What we have written holds nothing that was approved since, so who was judged by what was there before stays judged.
+    fn renew(&mut self, key: &str, compared: &Compared) {
+        for seen in
+            self.servers.values_mut().filter(|seen| &*seen.key == key && seen.stamp == compared.before)
+        {
+            seen.stamp.clone_from(&compared.stamp);
+        }
     }
 }
 
@@ -119,7 +130,9 @@ impl Pins {
         if let Some(seen) = inner.seen(server, key).filter(|seen| Arc::ptr_eq(&seen.of, catalog)) {
             return Arc::clone(&seen.judged);
         }
-        let (changed, lines) = self.compare(server, key, catalog, Hearer::All);
+        let compared = self.compare(server, key, catalog, Hearer::All);
+        inner.renew(key, &compared);
+        let Compared { changed, lines, stamp, .. } = compared;
         let judged = Arc::new(if inner.mode == Mode::Block { changed } else { Held::default() });
         let told = inner.seen(server, key).map(|seen| &seen.told);
         // Once for a tool, however often it changes until it is approved.
@@ -131,7 +144,7 @@ impl Pins {
             key: key.into(),
             of: Arc::clone(catalog),
             judged: Arc::clone(&judged),
-            stamp: self.store.stamp(key),
+            stamp,
             told: lines,
         };
         inner.servers.insert(server.into(), seen);
@@ -145,13 +158,14 @@ impl Pins {
         if mode == Mode::Off {
             return Arc::default();
         }
-        let (changed, lines) = self.compare(server, key, catalog, Hearer::One);
+        let compared = self.compare(server, key, catalog, Hearer::One);
+        inner.renew(key, &compared);
         let to_all = inner.seen(server, key).map(|seen| seen.told.clone()).unwrap_or_default();
         let told = inner.told_alone.entry(server.into()).or_default();
-        for line in lines.iter().filter(|line| !to_all.contains(*line) && told.take(&line.about)) {
+        for line in compared.lines.iter().filter(|line| !to_all.contains(*line) && told.take(&line.about)) {
             (self.tell)(&line.text);
         }
-        Arc::new(if mode == Mode::Block { changed } else { Held::default() })
+        Arc::new(if mode == Mode::Block { compared.changed } else { Held::default() })
     }
 
     /// The tools that are not what they were, and what to tell of them. New ones are trusted and kept.
@@ -169,11 +183,13 @@ impl Pins {
                 }
                 Ok((again, Kept::Some, also)) => (pinned, compared) = (again, also),
             }
-            self.store.save(key, &pinned)
+            self.store.save(key, &pinned)?;
+            compared.stamp = self.store.stamp(key);
+            Ok(())
         });
         if let Err(error) = saved {
             let text = format!("the tools of {server} cannot be remembered: {error}");
-            compared.1.insert(Line { about: About::Folder, text });
+            compared.lines.insert(Line { about: About::Folder, text });
         }
         compared
     }
@@ -186,8 +202,16 @@ impl Pins {
         catalog: &Catalog,
         hearer: Hearer,
     ) -> Result<(Pinned, Kept, Compared), Compared> {
-        let mut lines = BTreeSet::new();
-        let mut pinned = match self.store.load(key) {
+        // Before it is read, so that what is written meanwhile is seen; what is taken over from elsewhere is there only then.
+        let before = self.store.stamp(key);
+        let read = self.store.load(key);
+        let before = before.or_else(|| self.store.stamp(key));
+        let (mut changed, mut lines) = (BTreeSet::new(), BTreeSet::new());
+        let compared = |changed, lines| {
+            let (before, stamp) = (before.clone(), before.clone());
+            Compared { changed: Held(changed), lines, before, stamp }
+        };
+        let mut pinned = match read {
             Ok(pinned) => pinned.unwrap_or_else(|| Pinned::new(server)),
             // What was approved is not known, so nothing counts as approved.
             Err(error) => {
@@ -196,14 +220,11 @@ impl Pins {
                     "the approved tools of {server} cannot be read: {error}; mend or remove {path} to approve what there is"
                 );
                 lines.insert(Line { about: About::Folder, text });
-                return Err((
-                    Held(catalog.tools.entries.iter().map(|tool| tool.key().into()).collect()),
-                    lines,
-                ));
+                let all = catalog.tools.entries.iter().map(|tool| tool.key().into()).collect();
+                return Err(compared(all, lines));
             }
         };
-        let before = pinned.clone();
-        let mut changed = BTreeSet::new();
+        let known = pinned.clone();
         for entry in &catalog.tools.entries {
             let (name, now) = (entry.key(), Pin::of(entry));
             let digest = now.digest.clone();
@@ -211,19 +232,43 @@ impl Pins {
                 continue;
             }
             changed.insert(name.into());
-            let text = format!(
-                "tool `{name}` of {server} has changed since it was approved; see `cardan pin diff {server} {name}`, \
-                 approve it with `cardan pin approve {server} {name}`"
-            );
-            lines.insert(Line { about: About::Form(name.into(), digest), text });
+            lines.insert(match pinned.waits(name, &digest) {
+                true => waits(server, name, digest),
+                false => crowded(server, name),
+            });
         }
-        let kept = if pinned == before { Kept::All } else { Kept::Some };
-        Ok((pinned, kept, (Held(changed), lines)))
+        let kept = if pinned == known { Kept::All } else { Kept::Some };
+        Ok((pinned, kept, compared(changed, lines)))
     }
 }
 
-/// How tools compare with what is kept of them: which have changed, and what to tell of them.
-type Compared = (Held, BTreeSet<Line>);
+fn waits(server: &str, tool: &str, digest: String) -> Line {
+    let text = format!(
+        "tool `{tool}` of {server} has changed since it was approved; see `cardan pin diff {server} {tool}`, \
+         approve it with `cardan pin approve {server} {tool}`"
+    );
+    Line { about: About::Form(tool.into(), digest), text }
+}
+
+fn crowded(server: &str, tool: &str) -> Line {
+    let text = format!(
+        "tool `{tool}` of {server} has changed for one client alone, where {PIN_FORMS} forms of it wait to be approved already; \
+         this one cannot be before one of those is, see `cardan pin diff {server} {tool}`"
+    );
+    Line { about: About::Crowded(tool.into()), text }
+}
+
+/// How tools compare with what is kept of them.
+struct Compared {
+    /// Which have changed.
+    changed: Held,
+    /// What to tell of them.
+    lines: BTreeSet<Line>,
+    /// What tells the file that they were compared with.
+    before: Option<Stamp>,
+    /// The same of what is there in its place now, where something was to be kept.
+    stamp: Option<Stamp>,
+}
 
 /// How much of what is known of a server is kept.
 enum Kept {

@@ -37,7 +37,7 @@ pub struct Known {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Pin>,
     /// As it was told to one client alone, the oldest first. What others are told decides nothing about it, so it waits until it is
-    /// approved.
+    /// approved, and none makes room for another: whoever is told the former would put it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     alone: Vec<Pin>,
     /// As it was approved for one alone: good beside the other, for anybody.
@@ -90,9 +90,16 @@ impl Pinned {
                 known.changed = (!approved).then_some(now);
             }
             Hearer::One if approved || known.waiting().any(|form| form.is(&now)) => {}
-            Hearer::One => push(&mut known.alone, now),
+            Hearer::One if known.alone.len() >= PIN_FORMS => {}
+            Hearer::One => known.alone.push(now),
         }
         approved
+    }
+
+    /// Does a form of a tool wait to be approved, by its digest?
+    pub(super) fn waits(&self, tool: &str, digest: &str) -> bool {
+        let is_it = |form: &Pin| digest.starts_with(&form.short());
+        self.tools.get(tool).is_some_and(|known| known.waiting().any(is_it))
     }
 
     /// Approves a tool as it was shown, by its short digest. False: it is something else by now, or as it was.
@@ -296,10 +303,13 @@ mod tests {
         // When all are told the same, there is one that waits.
         assert!(!pinned.meet("a", pin("adds for bob"), Hearer::All));
         assert_eq!(pinned.tools["a"].waiting().count(), 1);
-        for number in 0..2 * PIN_FORMS {
-            assert!(!pinned.meet("a", pin(&number.to_string()), Hearer::One));
+        // Those that came first wait, however many come.
+        let numbers: Vec<_> = (0..2 * PIN_FORMS).map(|number| pin(&number.to_string())).collect();
+        for form in numbers.iter().chain(&numbers) {
+            assert!(!pinned.meet("a", form.clone(), Hearer::One));
         }
-        assert_eq!(pinned.tools["a"].alone.len(), PIN_FORMS);
+        assert_eq!(pinned.tools["a"].alone, numbers[..PIN_FORMS]);
+        assert!(pinned.waits("a", &numbers[0].short()) && !pinned.waits("a", &numbers[PIN_FORMS].short()));
     }
 
     /// T25: what was approved where caches are stays approved when caches are cleared.

@@ -1,6 +1,6 @@
 //! What people are told of tools that have changed, and what of that they know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::store::push;
 
@@ -16,6 +16,8 @@ pub(super) struct Line {
 pub(super) enum About {
     /// A form of a tool that waits to be approved, by its digest.
     Form(Box<str>, String),
+    /// A tool of which one more form does not wait: there are enough.
+    Crowded(Box<str>),
     /// What is kept cannot be read or written.
     Folder,
 }
@@ -25,6 +27,7 @@ pub(super) enum About {
 pub(super) struct Told {
     /// By tool, the oldest first: as many as may wait, so that none of those is told again.
     forms: BTreeMap<Box<str>, Vec<String>>,
+    crowded: BTreeSet<Box<str>>,
 }
 
 impl Told {
@@ -39,6 +42,7 @@ impl Told {
                 }
                 is_new
             }
+            About::Crowded(tool) => self.crowded.insert(tool.clone()),
             About::Folder => true,
         }
     }

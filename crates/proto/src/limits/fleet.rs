@@ -84,8 +84,8 @@ pub const PIN_HOLD_TIME: Duration = Duration::from_secs(2);
 /// Between two looks whether it is done.
 pub const PIN_HOLD_POLL: Duration = Duration::from_millis(2);
 
-/// Forms of one tool that single sessions told and that wait to be approved, and as many that were. One more takes the place of
-/// the oldest.
+/// Forms of one tool that single sessions told and that wait to be approved: one more does not wait until one of them is. And as
+/// many that were approved: there one more takes the place of the oldest.
 pub const PIN_FORMS: usize = 8;
 
 /// Entries that a cursor remembers. If all of them are gone, the list is told from its first page.
