@@ -246,7 +246,6 @@ impl Front {
 
     /// Looks again at what is held back: something was approved. Clients are told.
     pub fn repin(&self) {
-        self.0.house.kin.repinned();
         for front in self.fronts() {
             front.view();
             front.fitted.repin();
@@ -256,6 +255,8 @@ impl Front {
                 station.tell();
             }
         }
+        // Behind that: whoever is told lists at once.
+        self.0.house.kin.repinned();
     }
 
     /// All servers, and those alone that someone holds.
