@@ -310,8 +310,17 @@ impl View {
 
     /// The server of a tool that is held back, and what the tool is called there.
     pub(super) fn held(&self, tool: &str) -> Option<(&str, &str)> {
-        let shown = self.held.iter().find(|shown| *shown.key == *tool)?;
+        let by_key = self.held.iter().find(|shown| *shown.key == *tool);
+        let shown = by_key.or_else(|| self.held.iter().find(|shown| self.is_full_name(shown, tool)))?;
         Some((self.known[shown.route.source].upstream.name(), &shown.route.key))
+    }
+
+    /// Is a tool called so with its server's name before its own, where that is always good?
+    fn is_full_name(&self, shown: &Shown, tool: &str) -> bool {
+        let Some(Naming::Priority(separator)) = &self.naming else { return false };
+        let known = &self.known[shown.route.source];
+        let plain = known.rules.of(Kind::Tools).name(&shown.route.key);
+        *Naming::full(separator, known.upstream.name(), plain) == *tool
     }
 
     /// May what is at an address of a server be seen and read?
