@@ -190,12 +190,13 @@ impl Pool {
         let _ = self.told.set((principal, on_turn));
     }
 
-    /// The line that a call takes which finds nobody else there.
-    pub(super) fn foremost(&self, askable: Askable) -> Option<Managed> {
+    /// The line that a call takes which finds nobody else there. Who can be asked nothing needs none that can be held.
+    pub(super) fn foremost(&self, askable: Askable) -> Option<Arc<Shared>> {
         let shelves = lock(&self.shelves);
         let shelf = shelves.get(&Place::Kept(askable))?;
-        let entry = shelf.iter().find(|entry| entry.held != Held::Spoiled).or_else(|| shelf.first())?;
-        Some(entry.shared.line.managed.clone())
+        let fits = |entry: &&Entry| askable == Askable::NOTHING || entry.held != Held::Spoiled;
+        let entry = shelf.iter().find(fits).or_else(|| shelf.first())?;
+        Some(Arc::clone(&entry.shared))
     }
 
     /// The line that nobody can be asked on.
@@ -325,6 +326,7 @@ impl Pool {
         };
         let kept = at < self.stays(lease.key, shelf);
         let entry = &mut shelf[at];
+        let before = entry.held;
         entry.running -= 1;
         entry.idle = Instant::now();
         if lease.need != Need::Any {
@@ -338,7 +340,7 @@ impl Pool {
         let (free, spoiled) = (!kept && entry.running == 0, entry.held == Held::Spoiled);
         if free && spoiled {
             self.leave(&shelf.remove(at));
-        } else if spoiled {
+        } else if spoiled && before != Held::Spoiled {
             // Who holds a line next holds another.
             entry.shared.voice.turn(Turned::Gone);
         }

@@ -44,7 +44,8 @@ impl Shelf {
 
     /// The line that a call takes which finds nobody else there; none: there is none any more.
     pub(crate) fn line(&self) -> Option<Managed> {
-        self.pool.upgrade()?.foremost(self.sharers.askable)
+        let foremost = self.pool.upgrade()?.foremost(self.sharers.askable)?;
+        Some(foremost.line.managed.clone())
     }
 }
 
