@@ -6,6 +6,7 @@
 //! it, and are told. Nobody else does.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct Kin {
     /// Somebody has fetched what was to be fetched.
     fetched: watch::Sender<()>,
     fetches: Fetches,
+    /// Counts the relays that are listened to: each takes the place of those of its server before it.
+    relays: AtomicU64,
 }
 
 /// A client, as far as it matters with whom it shares what.
@@ -77,9 +80,17 @@ impl Told {
 /// What some are offered by the session that they share with a server.
 struct Session {
     upstream: Weak<Upstream>,
-    sharers: Sharers,
+    /// Who share it, and by which lines.
+    at: At,
     lists: Arc<Lists>,
     stale: Stale,
+}
+
+/// The lines of a relay, as those share them who were told something by them last.
+#[derive(Debug, Clone)]
+struct At {
+    relay: u64,
+    shelf: Shelf,
 }
 
 /// The lists that were told of.
@@ -87,13 +98,13 @@ type Lists = BTreeMap<Kind, List>;
 
 impl Session {
     fn is(&self, upstream: &Arc<Upstream>, sharers: &Sharers) -> bool {
-        self.upstream.as_ptr() == Arc::as_ptr(upstream) && self.sharers == *sharers
+        self.upstream.as_ptr() == Arc::as_ptr(upstream) && self.at.shelf.sharers == *sharers
     }
 
     /// Its server, if its session is shared by this client.
     fn shared_by(&self, one: &One) -> Option<Arc<Upstream>> {
         let upstream = self.upstream.upgrade()?;
-        one.is_among(&self.sharers, &upstream).then_some(upstream)
+        one.is_among(&self.at.shelf.sharers, &upstream).then_some(upstream)
     }
 }
 
@@ -104,6 +115,7 @@ impl Kin {
             changes: broadcast::Sender::new(CHANGES),
             fetched: watch::Sender::default(),
             fetches: Fetches::default(),
+            relays: AtomicU64::new(0),
         })
     }
 
@@ -117,55 +129,63 @@ impl Kin {
         self.changes.subscribe()
     }
 
-    /// Listens to what becomes of the sessions with a server.
+    /// Listens to what becomes of the sessions with a server, of one relay from now on.
     pub(super) fn listening_to(self: &Arc<Self>, upstream: &Arc<Upstream>) -> OnTurn {
         let (kin, upstream) = (Arc::downgrade(self), Arc::downgrade(upstream));
+        let relay = self.relays.fetch_add(1, Relaxed);
         Arc::new(move |shelf, turned| {
             if let (Some(kin), Some(upstream)) = (kin.upgrade(), upstream.upgrade()) {
-                kin.turned(&upstream, shelf, &turned);
+                kin.turned(&upstream, At { relay, shelf: shelf.clone() }, &turned);
             }
         })
     }
 
-    fn turned(self: &Arc<Self>, upstream: &Arc<Upstream>, shelf: &Shelf, turned: &Turned) {
+    fn turned(self: &Arc<Self>, upstream: &Arc<Upstream>, at: At, turned: &Turned) {
         // What a modern server offers is the same in every session.
         if upstream.catalog().is_none_or(|catalog| catalog.revision.era() == Era::Modern) {
             return;
         }
+        // No legacy server has skills.
+        let all = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Skills);
         let touched = |kind: &Kind| match turned {
             Turned::Changed(change) => kind.touched_by(change),
             Turned::Gone => true,
         };
-        // No legacy server has skills.
-        let kinds: Vec<_> =
-            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Skills && touched(kind)).collect();
-        if kinds.is_empty() {
+        if !all.clone().any(|kind| touched(&kind)) {
             return;
         }
+        let sharers = at.shelf.sharers.clone();
         let mut sessions = lock(&self.sessions);
-        let at = match sessions.iter().position(|session| session.is(upstream, &shelf.sharers)) {
-            Some(at) => at,
+        let turn = match sessions.iter_mut().find(|session| session.is(upstream, &sharers)) {
+            // Lines that are being left: others have come in their place.
+            Some(session) if at.relay < session.at.relay => return,
+            Some(session) => {
+                let same = at.relay == session.at.relay;
+                session.at = at;
+                // What was offered by the lines before went with them.
+                session.stale.touch(all.filter(|kind| !same || touched(kind)))
+            }
             // It offered what all do.
             None if *turned == Turned::Gone => return,
             None => {
                 sessions.retain(|session| session.upstream.strong_count() > 0);
-                let (sharers, lists, stale) = (shelf.sharers.clone(), Arc::default(), Stale::default());
-                sessions.push(Session { upstream: Arc::downgrade(upstream), sharers, lists, stale });
-                sessions.len() - 1
+                let (lists, mut stale) = (Arc::default(), Stale::default());
+                let turn = stale.touch(all.filter(touched));
+                sessions.push(Session { upstream: Arc::downgrade(upstream), at, lists, stale });
+                turn
             }
         };
-        let turn = sessions[at].stale.touch(kinds);
         drop(sessions);
         if turn == Turn::Ours {
-            self.fetches.spawn(refresh(Arc::downgrade(self), Arc::downgrade(upstream), shelf.clone()));
+            self.fetches.spawn(refresh(Arc::downgrade(self), Arc::downgrade(upstream), sharers));
         }
     }
 
-    /// What is to be fetched next of a session, by whoever fetches; nothing: the next who says so fetches.
-    fn next(&self, upstream: &Arc<Upstream>, sharers: &Sharers) -> Option<Kind> {
+    /// What is to be fetched next of a session and where, by whoever fetches; nothing: the next who says so fetches.
+    fn next(&self, upstream: &Arc<Upstream>, sharers: &Sharers) -> Option<(Kind, At)> {
         let mut sessions = lock(&self.sessions);
         let at = sessions.iter().position(|session| session.is(upstream, sharers))?;
-        let next = sessions[at].stale.next();
+        let next = sessions[at].stale.next().map(|kind| (kind, sessions[at].at.clone()));
         if next.is_none() {
             if sessions[at].lists.is_empty() {
                 sessions.swap_remove(at);
@@ -175,10 +195,12 @@ impl Kin {
         next
     }
 
-    /// A list of a session is this one; none: the same as for all.
-    fn put(&self, upstream: &Arc<Upstream>, sharers: &Sharers, kind: Kind, list: Option<List>) {
+    /// A list of a session is this one; none: the same as for all. What comes by lines that were left meanwhile counts no more.
+    fn put(&self, upstream: &Arc<Upstream>, at: &At, kind: Kind, list: Option<List>) {
+        let sharers = &at.shelf.sharers;
         let mut sessions = lock(&self.sessions);
-        let Some(session) = sessions.iter_mut().find(|session| session.is(upstream, sharers)) else { return };
+        let mut own = sessions.iter_mut().filter(|session| session.is(upstream, sharers));
+        let Some(session) = own.find(|session| session.at.relay == at.relay) else { return };
         let (Some(all), lists) = (upstream.catalog(), Arc::make_mut(&mut session.lists)) else { return };
         let common = all.list(kind);
         let before = lists.get(&kind).unwrap_or(common).entries.clone();
@@ -204,7 +226,7 @@ impl Kin {
         let sessions = lock(&self.sessions);
         let all: Vec<_> = sessions
             .iter()
-            .filter_map(|session| Some((session.upstream.upgrade()?, session.sharers.clone())))
+            .filter_map(|session| Some((session.upstream.upgrade()?, session.at.shelf.sharers.clone())))
             .collect();
         drop(sessions);
         for (upstream, sharers) in all {
@@ -234,12 +256,12 @@ impl Kin {
 }
 
 /// Fetches what is not what it was, until all is.
-async fn refresh(kin: Weak<Kin>, upstream: Weak<Upstream>, shelf: Shelf) {
+async fn refresh(kin: Weak<Kin>, upstream: Weak<Upstream>, sharers: Sharers) {
     loop {
         let (Some(here), Some(server)) = (kin.upgrade(), upstream.upgrade()) else { return };
-        let Some(kind) = here.next(&server, &shelf.sharers) else { return };
+        let Some((kind, at)) = here.next(&server, &sharers) else { return };
         drop((here, server));
-        let list = match standing(&shelf).await {
+        let list = match standing(&at.shelf).await {
             Some(line) => match fetch(&line, kind).await {
                 Ok(list) => Some(list),
                 // What does not come stays as it was; the next change brings it.
@@ -250,7 +272,7 @@ async fn refresh(kin: Weak<Kin>, upstream: Weak<Upstream>, shelf: Shelf) {
             None => None,
         };
         let (Some(here), Some(server)) = (kin.upgrade(), upstream.upgrade()) else { return };
-        here.put(&server, &shelf.sharers, kind, list);
+        here.put(&server, &at, kind, list);
     }
 }
 
@@ -316,4 +338,71 @@ fn catalog(known: &Known, own: &[(Arc<Upstream>, Arc<Lists>)]) -> Option<Arc<Cat
         *catalog.list_mut(*kind) = list.clone();
     }
     Some(Arc::new(catalog))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+    use cardan_client::{Client, way};
+    use cardan_proto::era::Revisions;
+    use cardan_proto::limits::Limits;
+    use cardan_proto::upkeep::policy::Policy;
+    use cardan_runtime::memory;
+    use cardan_server::Server;
+
+    use super::*;
+    use crate::fleet::{Fleet, Making, Options, Spec};
+
+    /// A legacy server with one tool.
+    async fn one() -> Fleet {
+        let server =
+            Server::builder("one", "1").revisions(Revisions::LEGACY).tool("who", "is it", async || "one");
+        let server = server.build();
+        let way = way(move || {
+            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+            let server = server.clone();
+            tokio::spawn(async move { server.serve(theirs).await });
+            std::future::ready(Ok::<_, std::convert::Infallible>(ours))
+        });
+        let making = Making { connector: Client::builder("x", "1"), way, policy: Policy::CHILD };
+        let fleet = Fleet::start(vec![Spec::new("one", "http", "digest", making)], Options::default());
+        fleet.settle(Duration::from_secs(30)).await;
+        fleet
+    }
+
+    /// What is offered is what the relay's lines offer that came last. What becomes of those before it, which are being left, touches
+    /// nothing; all that they offered is gone.
+    #[tokio::test]
+    async fn what_becomes_of_lines_that_are_left_touches_nothing() {
+        let fleet = one().await;
+        let (upstream, kin) = (fleet.upstream("one").unwrap(), Kin::new());
+        let (old, new) = (kin.listening_to(&upstream), kin.listening_to(&upstream));
+        let shelf = Shelf::empty(Askable::of(b"{}"));
+        let offers = |relay| {
+            let at = At { relay, shelf: shelf.clone() };
+            kin.put(&upstream, &at, Kind::Tools, Some(List::default()));
+        };
+        // From here on nothing is awaited, so nobody else fetches.
+        let fetched = || -> Vec<(Kind, u64)> {
+            let next = || kin.next(&upstream, &shelf.sharers).map(|(kind, at)| (kind, at.relay));
+            std::iter::from_fn(next).collect()
+        };
+        let all = |relay| -> Vec<_> {
+            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Skills).map(|kind| (kind, relay)).collect()
+        };
+        old(&shelf, Turned::Changed(Change::Tools));
+        offers(0);
+        assert_eq!(fetched(), [(Kind::Tools, 0)]);
+        new(&shelf, Turned::Changed(Change::Prompts));
+        offers(0);
+        offers(1);
+        assert_eq!(fetched(), all(1));
+        for late in [Turned::Gone, Turned::Changed(Change::Tools)] {
+            old(&shelf, late);
+            assert_eq!(fetched(), []);
+        }
+        new(&shelf, Turned::Gone);
+        assert_eq!(fetched(), all(1));
+    }
 }

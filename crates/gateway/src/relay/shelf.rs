@@ -47,6 +47,12 @@ impl Shelf {
         let foremost = self.pool.upgrade()?.foremost(self.sharers.askable)?;
         Some(foremost.line.managed.clone())
     }
+
+    /// Without any.
+    #[cfg(test)]
+    pub(crate) fn empty(askable: Askable) -> Self {
+        Self::new(Weak::new(), None, askable)
+    }
 }
 
 impl fmt::Debug for Shelf {
