@@ -4,17 +4,22 @@
 // modern era the client retries with its answers, in the legacy era the SDK
 // makes the calls itself and runs the handler again.
 
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
   McpServer,
   ProtocolError,
   ResourceTemplate,
+  WebStandardStreamableHTTPServerTransport,
   completable,
   createMcpHandler,
   inputRequired,
   inputResponse,
+  isLegacyRequest,
 } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
@@ -83,10 +88,8 @@ function addAskingTools(server) {
   });
 }
 
-// Tells whoever listens over HTTP; nothing over stdio.
-let shared;
-
-function addNotingTools(server) {
+// `listeners` are told of changes where the server of a call is gone with it: over HTTP, in the modern era.
+function addNotingTools(server, listeners) {
   server.registerTool(
     'note',
     { inputSchema: z.object({ level: z.string(), message: z.string() }) },
@@ -100,11 +103,10 @@ function addNotingTools(server) {
     'change',
     { inputSchema: z.object({ what: z.string() }) },
     async ({ what }) => {
-      // Over HTTP the server of a call is gone with it; who listens is known to the handler alone.
-      if (what === 'tools') await (shared ? shared.toolsChanged() : server.sendToolListChanged());
-      if (what === 'resources') await (shared ? shared.resourcesChanged() : server.sendResourceListChanged());
-      if (what === 'prompts') await (shared ? shared.promptsChanged() : server.sendPromptListChanged());
-      if (what.includes(':')) await (shared ? shared.resourceUpdated(what) : server.server.sendResourceUpdated({ uri: what }));
+      if (what === 'tools') await (listeners ? listeners.toolsChanged() : server.sendToolListChanged());
+      if (what === 'resources') await (listeners ? listeners.resourcesChanged() : server.sendResourceListChanged());
+      if (what === 'prompts') await (listeners ? listeners.promptsChanged() : server.sendPromptListChanged());
+      if (what.includes(':')) await (listeners ? listeners.resourceUpdated(what) : server.server.sendResourceUpdated({ uri: what }));
       return text('changed');
     },
   );
@@ -132,18 +134,31 @@ function addResourcesAndPrompts(server) {
   }));
 }
 
-// Over stdio, or with `--http` over HTTP: where it listens goes to stdout.
-function serve(make) {
-  if (process.argv[2] !== '--http') return serveStdio(make);
-  const handler = createMcpHandler(make);
-  shared = handler.notify;
-  const http = createServer((request, response) => answer(handler, request, response));
+function make(listeners) {
+  const capabilities = { logging: {}, resources: { subscribe: true, listChanged: true } };
+  const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities });
+  addPlainTools(server);
+  addAskingTools(server);
+  addNotingTools(server, listeners);
+  addResourcesAndPrompts(server);
+  return server;
+}
+
+// Over stdio, or with `--http` over HTTP: where it listens goes to stdout. With `--stateless` after that legacy clients
+// have no sessions, as the SDK serves them by itself.
+function serve() {
+  const [way, how] = process.argv.slice(2);
+  if (way !== '--http') return serveStdio(() => make());
+  const legacy = how === '--stateless' ? 'stateless' : 'reject';
+  const handler = createMcpHandler(() => make(handler.notify), { legacy });
+  const fetch = legacy === 'stateless' ? handler.fetch : byEra(handler.fetch);
+  const http = createServer((request, response) => answer(fetch, request, response));
   http.listen(0, '127.0.0.1', () => {
     process.stdout.write(`http://127.0.0.1:${http.address().port}/mcp\n`);
   });
 }
 
-async function answer(handler, request, response) {
+async function answer(fetch, request, response) {
   const chunks = [];
   for await (const chunk of request) chunks.push(chunk);
   const gone = new AbortController();
@@ -151,18 +166,31 @@ async function answer(handler, request, response) {
   const body = chunks.length > 0 ? Buffer.concat(chunks) : undefined;
   const { method, headers } = request;
   const url = `http://${headers.host}${request.url}`;
-  const answered = await handler.fetch(new Request(url, { method, headers, body, signal: gone.signal }));
+  const answered = await fetch(new Request(url, { method, headers, body, signal: gone.signal }));
   response.writeHead(answered.status, Object.fromEntries(answered.headers));
-  for await (const chunk of answered.body ?? []) response.write(chunk);
-  response.end();
+  if (answered.body === null) return response.end();
+  // A stream that has nothing to say yet is open all the same.
+  response.flushHeaders();
+  await pipeline(Readable.fromWeb(answered.body), response).catch(() => {});
 }
 
-serve(() => {
-  const capabilities = { logging: {}, resources: { subscribe: true, listChanged: true } };
-  const server = new McpServer({ name: 'peer-node-v2', version: '1.0.0' }, { capabilities });
-  addPlainTools(server);
-  addAskingTools(server);
-  addNotingTools(server);
-  addResourcesAndPrompts(server);
-  return server;
-});
+// What is legacy goes to the server of its session, all else to the handler.
+function byEra(modern) {
+  return async request => ((await isLegacyRequest(request)) ? inSession(request) : modern(request));
+}
+
+const sessions = new Map();
+
+async function inSession(request) {
+  const known = request.headers.get('mcp-session-id');
+  if (known !== null) return sessions.get(known)?.handleRequest(request) ?? new Response(null, { status: 404 });
+  const transport = new WebStandardStreamableHTTPServerTransport({
+    sessionIdGenerator: randomUUID,
+    onsessioninitialized: id => sessions.set(id, transport),
+    onsessionclosed: id => sessions.delete(id),
+  });
+  await make().connect(transport);
+  return transport.handleRequest(request);
+}
+
+serve();

@@ -48,7 +48,7 @@ fn start(name: &str, way: &str) -> Option<Peer> {
     }
     let mut child = Command::new(program)
         .arg(script)
-        .arg(way)
+        .args(way.split(' '))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -133,12 +133,14 @@ async fn typescript_sdk_1_over_http() {
     contract(&peer, Kind::Events, legacy, Asks::Yes).await;
 }
 
-/// HTM-1, HTM-7, HTM-16: the TypeScript SDK of both eras. Its legacy side keeps no session, so it cannot ask.
+/// HTM-1, HTM-7, HTM-16: the TypeScript SDK of both eras. Where its legacy side keeps no session it cannot ask.
 #[tokio::test]
 async fn typescript_sdk_2_over_http() {
-    let Some(peer) = start("node-v2", "--http") else { return };
-    contract(&peer, Kind::Auto, (EraChoice::Auto, Era::Modern), Asks::Yes).await;
-    contract(&peer, Kind::Auto, (EraChoice::Legacy, Era::Legacy), Asks::No).await;
+    for (way, asks) in [("--http", Asks::Yes), ("--http --stateless", Asks::No)] {
+        let Some(peer) = start("node-v2", way) else { return };
+        contract(&peer, Kind::Auto, (EraChoice::Auto, Era::Modern), Asks::Yes).await;
+        contract(&peer, Kind::Auto, (EraChoice::Legacy, Era::Legacy), asks).await;
+    }
 }
 
 /// HTTP-13, HTL-21, SSE0-6: the Python SDK of the legacy era, over both transports.
