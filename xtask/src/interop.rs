@@ -7,6 +7,7 @@ mod judge;
 mod picture;
 pub(crate) mod process;
 mod table;
+mod witness;
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,7 @@ use crate::{
     walk,
 };
 use cast::{Kit, Side, Way};
-use judge::{Cell, Judge};
+use judge::{Cell, Judge, Search};
 use process::{Cancels, Reports, Serving, run_client};
 
 /// Servers that are tried at a time, unless told otherwise.
@@ -111,9 +112,9 @@ fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
         }
     });
     let mut judge = Judge::new(root);
-    let first = judge.all(&lock(&run.cells), &BTreeMap::new());
+    let first = judge.all(&lock(&run.cells), &Again::new(), Search::Near);
     let again = run.again(&first);
-    let judged = judge.all(&lock(&run.cells), &again);
+    let judged = judge.all(&lock(&run.cells), &again, Search::Far);
     let text = table::markdown(&run.clients, &servers, &judged);
     show(&text);
     say(&format!("interop: {} cells in {} s", judged.len(), start.elapsed().as_secs()));
@@ -143,8 +144,8 @@ type Cells = BTreeMap<(Side, Side), Reports>;
 /// What is to be said of it.
 type Judged = BTreeMap<(Side, Side), Cell>;
 
-/// Cells that were tried a second time, and what had failed at the first.
-type Again = BTreeMap<(Side, Side), Vec<&'static str>>;
+/// Cells that were tried a second time, what had failed at the first, and why.
+type Again = BTreeMap<(Side, Side), Vec<(&'static str, String)>>;
 
 struct Run<'a> {
     root: &'a Path,
@@ -202,7 +203,7 @@ impl<'a> Run<'a> {
         for ((client, server), cell) in judged.iter().filter(|(_, cell)| !cell.failed.is_empty()) {
             let reports = Column::open(self.root, *server).and_then(|column| column.run(*client));
             self.keep(*client, *server, reports.unwrap_or_else(|why| process::broken(&why)));
-            again.insert((*client, *server), cell.failed.iter().map(|(check, _)| *check).collect());
+            again.insert((*client, *server), cell.failed.clone());
         }
         again
     }

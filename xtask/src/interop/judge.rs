@@ -1,8 +1,8 @@
 //! Which failures are the peers' own: those that are there without us.
 //!
-//! A cell that fails at a check is run again directly, as far as the two sides have a transport and an era in common:
-//! the client at the server, the client at our demo server, our client at the server. Where one of these fails at the
-//! same check, the limit is a peer's.
+//! Where a cell fails at a check, pairs are run directly, one after the other (`witness`), until one of them fails at it
+//! in words that are alike. Where that one is of two strangers the limit is a peer's; what only a pair with us in it shows is told
+//! apart.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
@@ -10,8 +10,9 @@ use anyhow::Result;
 
 use super::{
     Again, Cells, Judged,
-    cast::{self, Kit, Side, Way},
+    cast::{Side, Way},
     process::{self, Outcome, Reports, Serving, run_client},
+    witness::{self, Pair, Seen},
 };
 use crate::run::say;
 
@@ -43,15 +44,45 @@ pub(super) const CHECKS: [&str; 20] = [
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     pub(super) passed: usize,
-    /// Checks that fail without us too, and what then was seen.
-    pub(super) explained: Vec<(&'static str, String)>,
-    /// Checks that failed once and not when they were tried alone.
-    pub(super) second: Vec<&'static str>,
-    /// Checks that fail with us only, and why.
+    /// Checks that fail in direct runs too, and what then was seen.
+    pub(super) explained: Vec<(&'static str, Seen)>,
+    /// Checks that failed once and not when they were tried alone: what was said the first time, and what was seen of it in a
+    /// direct run.
+    pub(super) second: Vec<(&'static str, String, Option<Seen>)>,
+    /// Checks that fail with a bridge only, and why.
     pub(super) failed: Vec<(&'static str, String)>,
 }
 
+/// What a cell comes to, the worst that is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// All of it passed.
+    Green,
+    /// What failed fails between two strangers too.
+    Limit,
+    /// Something passed at the second try only.
+    Second,
+    /// Something fails, and fails directly too, but with us on one side.
+    OneSided,
+    /// Something fails with a bridge only.
+    Failed,
+}
+
 impl Cell {
+    pub(super) fn standing(&self) -> Standing {
+        if !self.failed.is_empty() {
+            Standing::Failed
+        } else if self.explained.iter().any(|(_, seen)| !seen.among_strangers()) {
+            Standing::OneSided
+        } else if !self.second.is_empty() {
+            Standing::Second
+        } else if !self.explained.is_empty() {
+            Standing::Limit
+        } else {
+            Standing::Green
+        }
+    }
+
     /// What is wrong with it, if anything is.
     pub(super) fn complaint(&self, client: Side, server: Side) -> Option<String> {
         let mut text = String::new();
@@ -80,6 +111,15 @@ fn failure(reports: &Reports, check: &str) -> Option<String> {
     }
 }
 
+/// How far is looked for a pair that shows the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Search {
+    /// The two themselves, and pairs that have been run: what fails by chance is not worth more.
+    Near,
+    /// All that tell something.
+    Far,
+}
+
 /// Runs pairs without us, each once.
 pub(super) struct Judge<'a> {
     root: &'a Path,
@@ -91,14 +131,13 @@ impl<'a> Judge<'a> {
         Self { root, direct: BTreeMap::new() }
     }
 
-    pub(super) fn all(&mut self, cells: &Cells, again: &Again) -> Judged {
+    pub(super) fn all(&mut self, cells: &Cells, again: &Again, search: Search) -> Judged {
         let mut judged = Judged::new();
         for ((client, server), reports) in cells {
-            let second = again.get(&(*client, *server)).cloned().unwrap_or_default();
-            let mut cell = Cell { second, ..Cell::default() };
+            let mut cell = Cell::default();
             for check in CHECKS {
                 match (failure(reports, check), reports.get(check)) {
-                    (Some(why), _) => match self.explain(*client, *server, check) {
+                    (Some(why), _) => match self.explain((*client, *server), check, &why, search) {
                         Some(seen) => cell.explained.push((check, seen)),
                         None => cell.failed.push((check, why)),
                     },
@@ -106,22 +145,32 @@ impl<'a> Judge<'a> {
                     _ => {}
                 }
             }
+            for (check, why) in again.get(&(*client, *server)).into_iter().flatten() {
+                if failure(reports, check).is_none() {
+                    let seen = self.explain((*client, *server), check, why, Search::Near);
+                    cell.second.push((*check, why.clone(), seen));
+                }
+            }
             judged.insert((*client, *server), cell);
         }
         judged
     }
 
-    /// What a direct run shows, if it fails at the same check.
-    fn explain(&mut self, client: Side, server: Side, check: &'static str) -> Option<String> {
-        for (from, to) in direct_pairs(client, server) {
-            let reports = self.directly(from, to);
+    /// What a direct run shows, if it fails at the same check in words that are alike.
+    fn explain(&mut self, (client, server): Pair, check: &str, why: &str, search: Search) -> Option<Seen> {
+        for pair in witness::pairs(client, server) {
+            let near =
+                self.direct.contains_key(&pair) || (pair.0.kit, pair.1.kit) == (client.kit, server.kit);
+            if search == Search::Near && !near {
+                continue;
+            }
+            let reports = self.directly(pair.0, pair.1);
             // Who never met shows nothing about the rest, and our own client may have been the one that gave up.
             if failure(reports, "connect").is_some() {
                 continue;
             }
-            if let Some(why) = failure(reports, check) {
-                let pair = format!("{} directly at {}", from.kit.name(), to.kit.name());
-                return Some(format!("{pair}, {}, {}: {why}", to.era.name(), to.way.name()));
+            if let Some(seen) = failure(reports, check).filter(|seen| witness::alike(seen, why)) {
+                return Some(Seen { pair, why: seen });
             }
         }
         None
@@ -136,22 +185,6 @@ impl<'a> Judge<'a> {
         }
         &self.direct[&key]
     }
-}
-
-/// The runs without us that tell something about a cell; both sides of each go the same way, in the same era.
-pub(super) fn direct_pairs(client: Side, server: Side) -> Vec<(Side, Side)> {
-    let (clients, servers) = (cast::clients(), cast::servers());
-    let shared = |way: Way| {
-        let (from, to) = (Side { way, ..client }, Side { way, ..server });
-        (client.era == server.era && clients.contains(&from) && servers.contains(&to)).then_some((from, to))
-    };
-    let demo = Side { kit: Kit::Ours, ..client };
-    let ours = Side { kit: Kit::Ours, ..server };
-    let pair = shared(server.way).or_else(|| shared(client.way)).or_else(|| shared(Way::Stdio));
-    // Without a peer in it a pair shows nothing of a peer.
-    let candidates = [pair, Some((client, demo)), Some((ours, server))];
-    let foreign = |(from, to): &(Side, Side)| from.kit != Kit::Ours || to.kit != Kit::Ours;
-    candidates.into_iter().flatten().filter(foreign).collect()
 }
 
 /// The client at the server, with nothing in between.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     Cells, Judged,
     cast::{self, Side},
-    judge::Cell,
+    judge::{Cell, Standing},
     process::{Outcome, Reports},
 };
 
@@ -22,7 +22,7 @@ const END: &str = "<!-- to here -->";
 
 /// A table for each server, then what the numbers in brackets mean.
 pub(super) fn markdown(clients: &[Side], servers: &[Side], judged: &Judged) -> String {
-    let (mut text, mut notes) = (summary(judged), Vec::new());
+    let (mut text, notes) = (summary(judged), Notes::of(judged));
     let kits: BTreeSet<_> = servers.iter().map(|server| server.kit).collect();
     for kit in kits {
         let columns: Vec<&Side> = servers.iter().filter(|server| server.kit == kit).collect();
@@ -31,57 +31,102 @@ pub(super) fn markdown(clients: &[Side], servers: &[Side], judged: &Judged) -> S
             columns.iter().map(|side| format!("{}, {}", side.era.name(), side.way.name())).collect();
         let _ = writeln!(text, "| client | {} |\n|---|{}", head.join(" | "), "---|".repeat(columns.len()));
         for client in clients {
-            let cells: Vec<String> =
-                columns.iter().map(|server| cell(judged.get(&(*client, **server)), &mut notes)).collect();
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|server| {
+                    judged.get(&(*client, **server)).map_or_else(String::new, |it| cell(it, &notes))
+                })
+                .collect();
             let _ = writeln!(text, "| {} | {} |", client.label(), cells.join(" | "));
         }
     }
-    if !notes.is_empty() {
-        text.push_str("\n### Limits of the peers, as seen without Cardan\n\n");
-    }
-    for (number, note) in notes.iter().enumerate() {
-        let _ = writeln!(text, "{}. {note}", number + 1);
-    }
-    text
+    text + &notes.sections()
 }
 
 fn summary(judged: &Judged) -> String {
-    let count = |takes: &dyn Fn(&Cell) -> bool| judged.values().filter(|cell| takes(cell)).count();
-    let green = count(&|cell| cell.failed.is_empty() && cell.explained.is_empty());
-    let explained = count(&|cell| cell.failed.is_empty() && !cell.explained.is_empty());
-    let bad = count(&|cell| !cell.failed.is_empty());
+    let count = |standing| judged.values().filter(|cell| cell.standing() == standing).count();
+    let (green, limit, second) = (count(Standing::Green), count(Standing::Limit), count(Standing::Second));
+    let (one_sided, bad) = (count(Standing::OneSided), count(Standing::Failed));
     let checks: usize = judged.values().map(|cell| cell.passed).sum();
     let mut text = format!(
-        "{} cells: {green} green, {explained} with a limit of a peer, {bad} with a failure. {checks} checks passed.\n",
+        "{} cells: {green} green, {limit} with a limit of a peer, {second} green at the second try only, {one_sided} with a \
+         failure that only runs with Cardan on one side show, {bad} with a failure. {checks} checks passed.\n",
         judged.len()
     );
-    if bad == 0 {
-        text.push_str("Nothing failed that does not fail without Cardan too.\n");
+    if bad + one_sided == 0 {
+        text.push_str("Nothing fails that does not fail without Cardan too.\n");
     }
     text
 }
 
-/// How many checks passed; in brackets what did not, in bold what is our own fault.
-fn cell(cell: Option<&Cell>, notes: &mut Vec<String>) -> String {
-    let Some(cell) = cell else { return String::new() };
+/// What the numbers in brackets mean, by the section that each belongs to.
+struct Notes(Vec<(Section, String)>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Section {
+    Strangers,
+    OneSided,
+    Second,
+}
+
+impl Section {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Strangers, "Limits of the peers, as seen without Cardan"),
+        (Self::OneSided, "Failures that only a run with Cardan on one side shows"),
+        (Self::Second, "What failed at the first try, and passed alone"),
+    ];
+}
+
+impl Notes {
+    fn of(judged: &Judged) -> Self {
+        let mut notes: Vec<(Section, String)> = Vec::new();
+        for note in judged.values().flat_map(noted) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        // Numbered without gaps in each section.
+        notes.sort_by_key(|(section, _)| *section);
+        Self(notes)
+    }
+
+    fn numbers(&self, cell: &Cell) -> BTreeSet<usize> {
+        let place = |note| self.0.iter().position(|known| *known == note).map(|at| at + 1);
+        noted(cell).into_iter().filter_map(place).collect()
+    }
+
+    fn sections(&self) -> String {
+        let mut text = String::new();
+        for (section, title) in Section::ALL {
+            let notes = self.0.iter().enumerate().filter(|(_, (of, _))| *of == section);
+            let lines: String = notes.map(|(at, (_, note))| format!("{}. {note}\n", at + 1)).collect();
+            if !lines.is_empty() {
+                let _ = write!(text, "\n### {title}\n\n{lines}");
+            }
+        }
+        text
+    }
+}
+
+/// What is to be said of a cell.
+fn noted(cell: &Cell) -> Vec<(Section, String)> {
+    let explained = cell.explained.iter().map(|(check, seen)| {
+        let section = if seen.among_strangers() { Section::Strangers } else { Section::OneSided };
+        (section, format!("`{check}`: {}", seen.told()))
+    });
+    let second = cell.second.iter().map(|(check, why, seen)| {
+        let seen = seen.as_ref().map(|seen| format!("; {}", seen.told())).unwrap_or_default();
+        (Section::Second, format!("`{check}`: {why}{seen}"))
+    });
+    explained.chain(second).map(|(section, note)| (section, note.replace('|', "\\|"))).collect()
+}
+
+/// How many checks passed; in brackets what did not or not at once, in bold what is our own fault.
+fn cell(cell: &Cell, notes: &Notes) -> String {
     let mut text = cell.passed.to_string();
-    let mut numbers = BTreeSet::new();
-    for (check, seen) in &cell.explained {
-        let note = format!("`{check}`: {}", seen.replace('|', "\\|"));
-        let known = notes.iter().position(|known| *known == note);
-        numbers.insert(known.unwrap_or_else(|| {
-            notes.push(note);
-            notes.len() - 1
-        }));
-    }
+    let numbers: Vec<String> = notes.numbers(cell).iter().map(usize::to_string).collect();
     if !numbers.is_empty() {
-        let numbers: Vec<String> = numbers.iter().map(|number| (number + 1).to_string()).collect();
         let _ = write!(text, " [{}]", numbers.join(", "));
-    }
-    let passed = |check: &&&str| !cell.failed.iter().any(|(failed, _)| failed == *check);
-    let second: Vec<&str> = cell.second.iter().filter(passed).copied().collect();
-    if !second.is_empty() {
-        let _ = write!(text, " ({} at the second try)", second.join(", "));
     }
     let failed: Vec<&str> = cell.failed.iter().map(|(check, _)| *check).collect();
     if !failed.is_empty() {
@@ -134,4 +179,43 @@ pub(super) fn recorded(text: &str) -> Cells {
         Some(((side(&clients, &line["client"])?, side(&servers, &line["server"])?), reports.collect()))
     };
     text.lines().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::witness::Seen, *};
+
+    /// Each kind of failure stands under words that are true of it, and is counted by itself.
+    #[test]
+    fn what_only_we_have_seen_is_told_apart() {
+        let (clients, servers) = (cast::clients(), cast::servers());
+        let ours = *servers.iter().find(|side| side.kit == cast::Kit::Ours).expect("we take part");
+        let seen = |to: Side| Seen { pair: (clients[0], to), why: "no | such thing".into() };
+        let (limit, doubt) = (("roots", seen(servers[0])), ("sample", seen(ours)));
+        let late = ("log", "no answer".to_owned(), None);
+        let cells = [
+            Cell { passed: 19, explained: vec![limit.clone()], ..Cell::default() },
+            Cell { passed: 18, explained: vec![doubt, limit], ..Cell::default() },
+            Cell { passed: 20, second: vec![late], ..Cell::default() },
+        ];
+        let judged: Judged =
+            cells.into_iter().zip(&servers).map(|(it, to)| ((clients[0], *to), it)).collect();
+        let text = markdown(&clients[..1], &servers[..3], &judged);
+        assert!(text.starts_with(
+            "3 cells: 0 green, 1 with a limit of a peer, 1 green at the second try only, 1 with"
+        ));
+        assert!(!text.contains("Nothing fails"), "{text}");
+        assert!(text.contains("| 19 [1] | 18 [1, 2] | 20 [3] |"), "{text}");
+        let sections: Vec<&str> = text.split("\n### ").skip(2).collect();
+        let starts = [
+            "Limits of the peers, as seen without Cardan\n\n1. `roots`: TypeScript 1 directly at server-everything, ",
+            "Failures that only a run with Cardan on one side shows\n\n2. `sample`: TypeScript 1 directly at Cardan, ",
+            "What failed at the first try, and passed alone\n\n3. `log`: no answer\n",
+        ];
+        assert_eq!(sections.len(), starts.len(), "{text}");
+        for (section, start) in sections.iter().zip(starts) {
+            assert!(section.starts_with(start), "{section}");
+        }
+        assert!(text.contains("no \\| such thing"), "{text}");
+    }
 }
