@@ -24,10 +24,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::sync::Barrier;
 
 /// A legacy server whose log notes arrive after the reply that they were sent before, as they do where notes have a
-/// stream of their own: with the first sign of life that is asked for.
+/// stream of their own: with the first sign of life that is asked for, or the second.
 async fn late(stream: DuplexStream, told: Told) {
     let (read, mut write) = split(stream);
-    let mut lines = BufReader::new(read).lines();
+    let (mut lines, mut pings) = (BufReader::new(read).lines(), 0);
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         let mut said = Vec::new();
@@ -48,7 +48,8 @@ async fn late(stream: DuplexStream, told: Told) {
                 json!({})
             }
             Some("ping") => {
-                let params = json!({"level": "info", "data": "late"});
+                pings += 1;
+                let params = json!({"level": "info", "data": format!("late {pings}")});
                 said.push(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}));
                 json!({})
             }
@@ -114,5 +115,6 @@ async fn log_notes_with_a_stream_of_their_own_reach_a_modern_client() {
     let client = connect(&relay, Era::Modern, connector).await;
     client.set_level(LogLevel::Debug);
     soon("the call", client.call_tool("it", &json!({})).unwrap()).await.unwrap();
-    assert_eq!(*logs.lock().unwrap(), [json!({"level": "info", "data": "late"})]);
+    let late = ["late 1", "late 2"].map(|data| json!({"level": "info", "data": data}));
+    assert_eq!(*logs.lock().unwrap(), late);
 }

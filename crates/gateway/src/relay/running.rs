@@ -86,6 +86,10 @@ enum Notes {
 /// How long a reply waits for notes that were sent before it.
 const SETTLING: Duration = Duration::from_millis(500);
 
+/// For how many round trips it waits. Servers hand what they push to a stream that is written in a turn of its own: such a note
+/// comes about when the first ping is answered, before or after it.
+const ROUND_TRIPS: usize = 2;
+
 /// What happened to a call.
 enum Step {
     Ended(Outcome),
@@ -284,10 +288,17 @@ fn reserves(core: &Core, rounds: Rounds, upstream: Era, method: &Method) -> bool
         && method.may_ask()
 }
 
-/// A modern client hears nothing of a call after its reply. So the reply waits for one more round trip: what the upstream
+/// A modern client hears nothing of a call after its reply. So the reply waits for more round trips: what the upstream
 /// said before the reply, by whichever way, has arrived then.
 async fn settle(upstream: Managed) {
-    let _ = tokio::time::timeout(SETTLING, upstream.ping()).await;
+    let trips = async {
+        for _ in 0..ROUND_TRIPS {
+            if upstream.ping().await.is_err() {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(SETTLING, trips).await;
 }
 
 /// No call can be made: as the client is told it.
