@@ -9,8 +9,11 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use rmcp::model::*;
-use rmcp::service::{NotificationContext, RequestContext, RoleClient, RunningService, ServiceError};
-use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::service::{
+    NotificationContext, RequestContext, RoleClient, RunningService, RxJsonRpcMessage, ServiceError,
+    TxJsonRpcMessage,
+};
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess, Transport};
 use rmcp::{ClientHandler, ClientServiceExt, ErrorData};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -52,6 +55,38 @@ enum Note {
     Log(Value),
     Tools,
     Updated(String),
+}
+
+/// A transport that tells which progress notes come by it, in their order. The SDK handles each note in a task of its own:
+/// there their order is lost before anybody sees it.
+struct Overheard<T> {
+    transport: T,
+    progress: mpsc::UnboundedSender<f64>,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Overheard<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.transport.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let message = self.transport.receive().await?;
+        if let JsonRpcMessage::Notification(note) = &message
+            && let ServerNotification::ProgressNotification(note) = &note.notification
+        {
+            let _ = self.progress.send(note.params.progress);
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.transport.close().await
+    }
 }
 
 struct Handler {
@@ -141,6 +176,8 @@ fn text_of(result: &CallToolResult) -> String {
 struct Peer {
     service: RunningService<RoleClient, Handler>,
     notes: Mutex<mpsc::UnboundedReceiver<Note>>,
+    /// The progress notes that came by the transport.
+    progress: mpsc::UnboundedReceiver<f64>,
     era: String,
     /// What the server calls things.
     terms: Value,
@@ -296,23 +333,27 @@ impl Peer {
         expect(text_of(&result).contains(&terms[2].to_string()), || "no text beside the structure".into())
     }
 
-    async fn progress(&self) -> Checked {
+    async fn progress(&mut self) -> Checked {
         self.forget_notes().await;
+        while self.progress.try_recv().is_ok() {}
         let result = self.call(&self.slow(3, 10)).await?;
         let done = self.terms["done"].as_str().unwrap_or_default();
         expect(text_of(&result).contains(done), || format!("answered {result:?}"))?;
-        let mut seen = Vec::new();
-        // The SDK handles each note in a task of its own: the last may come after the result, and their order is lost
-        // before anybody sees it, so that only the notes themselves can be judged.
-        while seen.len() < 3 {
+        let sent: Vec<f64> = std::iter::from_fn(|| self.progress.try_recv().ok()).collect();
+        expect(sent == [1.0, 2.0, 3.0], || {
+            format!("expected 3 progress notes before the result, got {sent:?}")
+        })?;
+        let mut delivered = Vec::new();
+        // To its user the SDK may hand the last after the result, and all of them in any order.
+        while delivered.len() < 3 {
             let note = self.note(|note| if let Note::Progress(at) = note { Some(at) } else { None });
             match tokio::time::timeout(Duration::from_secs(1), note).await {
-                Ok(at) => seen.push(at?),
+                Ok(at) => delivered.push(at?),
                 Err(_) => break,
             }
         }
-        seen.sort_by(f64::total_cmp);
-        expect(seen == [1.0, 2.0, 3.0], || format!("expected 3 progress notes, got {seen:?}"))
+        delivered.sort_by(f64::total_cmp);
+        expect(delivered == sent, || format!("of {sent:?} the SDK delivered {delivered:?}"))
     }
 
     async fn cancel(&self) -> Checked {
@@ -425,6 +466,7 @@ async fn connect(
     era: &str,
     target: &[String],
     handler: Handler,
+    progress: mpsc::UnboundedSender<f64>,
 ) -> Result<RunningService<RoleClient, Handler>, String> {
     let mode = match era {
         "modern" => rmcp::service::ClientLifecycleMode::Discover {
@@ -434,13 +476,14 @@ async fn connect(
     };
     let first = &target[0];
     let served = if first.starts_with("http") {
-        handler.serve_with_lifecycle(StreamableHttpClientTransport::from_uri(first.clone()), mode).await
+        let transport = StreamableHttpClientTransport::from_uri(first.clone());
+        handler.serve_with_lifecycle(Overheard { transport, progress }, mode).await
     } else {
         let mut command = tokio::process::Command::new(first);
         command.args(&target[1..]).stderr(Stdio::inherit());
         let child = TokioChildProcess::builder(command).stderr(Stdio::inherit()).spawn();
-        let (child, _) = child.map_err(|error| error.to_string())?;
-        handler.serve_with_lifecycle(child, mode).await
+        let (transport, _) = child.map_err(|error| error.to_string())?;
+        handler.serve_with_lifecycle(Overheard { transport, progress }, mode).await
     };
     served.map_err(|error| error.to_string())
 }
@@ -465,7 +508,8 @@ async fn main() -> ExitCode {
         words.iter().position(|word| word == "--").expect("usage: rmcp-client [--era ERA] -- command | url");
     let era = if words[0] == "--era" { words[1].clone() } else { "legacy".into() };
     let (notes, heard) = mpsc::unbounded_channel();
-    let connecting = connect(&era, &words[split + 1..], Handler { notes });
+    let (told, progress) = mpsc::unbounded_channel();
+    let connecting = connect(&era, &words[split + 1..], Handler { notes }, told);
     let opened = tokio::time::timeout(CHECK_TIMEOUT, connecting).await;
     let service = match opened.unwrap_or_else(|_| Err("no session in time".into())) {
         Ok(service) => service,
@@ -476,7 +520,7 @@ async fn main() -> ExitCode {
         }
     };
     tell("connect", &Ok(()), BTreeMap::from([("era", json!(era))]));
-    let mut peer = Peer { service, notes: Mutex::new(heard), era, terms: terms(false) };
+    let mut peer = Peer { service, notes: Mutex::new(heard), progress, era, terms: terms(false) };
     let mut counts = [1, 0, 0];
     for check in CHECKS {
         let outcome = tokio::time::timeout(CHECK_TIMEOUT, peer.check(check)).await;
