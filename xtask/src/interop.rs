@@ -1,8 +1,10 @@
-//! `interop`: every client through `cardan bridge` to every server, by every transport on either side.
+//! `interop`: every client through `cardan bridge` to every server, by every transport on either side; or, with `--gateway`,
+//! through `cardan serve` to every server among others.
 //!
 //! What a cell fails at counts as a limit of the peers only where they fail at it without us too; see `judge`.
 
 mod cast;
+mod column;
 mod judge;
 mod picture;
 pub(crate) mod process;
@@ -27,9 +29,10 @@ use crate::{
     run::{build, say, show},
     walk,
 };
-use cast::{Kit, Side, Way};
+use cast::Side;
+use column::{Between, Column};
 use judge::{Cell, Judge, Search};
-use process::{Cancels, Reports, Serving, run_client};
+use process::Reports;
 
 /// Servers that are tried at a time, unless told otherwise.
 const WORKERS: usize = 2;
@@ -40,30 +43,59 @@ const QUICK_CLIENTS: [&str; 4] =
 const QUICK_SERVERS: [&str; 4] =
     ["node-everything:legacy:stdio", "node-v2:modern:http", "python-v1:legacy:sse", "cardan:legacy:ws"];
 
+/// The same for a gateway: each kind of client over HTTP, and each other way once, at servers of either era and way.
+const GATEWAY_CLIENTS: [&str; 13] = [
+    "node-v1:legacy:http",
+    "node-v2:legacy:http",
+    "node-v2:modern:http",
+    "python-v1:legacy:http",
+    "python-v2:legacy:http",
+    "python-v2:modern:http",
+    "rmcp:legacy:http",
+    "rmcp:modern:http",
+    "cardan:legacy:http",
+    "cardan:modern:http",
+    "node-v1:legacy:ws",
+    "python-v1:legacy:sse",
+    "rmcp:modern:stdio",
+];
+const GATEWAY_SERVERS: [&str; 3] =
+    ["node-everything:legacy:stdio", "node-v1:legacy:http", "rmcp:modern:http"];
+
 /// What to run.
 #[derive(Debug, Default)]
 struct Wanted {
     clients: Vec<String>,
     servers: Vec<String>,
+    between: Between,
     /// Cells of an earlier run that was broken off are kept.
     resumed: bool,
     workers: Option<usize>,
 }
 
 impl Wanted {
-    fn quick() -> Self {
+    fn quick(between: Between) -> Self {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Self { clients: words(&QUICK_CLIENTS), servers: words(&QUICK_SERVERS), ..Self::default() }
+        let (clients, servers) = match between {
+            Between::Bridge => (words(&QUICK_CLIENTS), words(&QUICK_SERVERS)),
+            Between::Gateway => (words(&GATEWAY_CLIENTS), words(&GATEWAY_SERVERS)),
+        };
+        Self { clients, servers, between, ..Self::default() }
     }
 
+    /// The page is about bridges.
     fn everything(&self) -> bool {
-        self.clients.is_empty() && self.servers.is_empty()
+        self.clients.is_empty() && self.servers.is_empty() && self.between == Between::Bridge
     }
 }
 
-/// `interop [--quick] [--client C] [--server S] [--workers N] [--resume]`
+/// `interop [--gateway] [--quick] [--client C] [--server S] [--workers N] [--resume]`
 pub(crate) fn run(mut args: Args) -> Result<()> {
-    let mut wanted = if args.flag("--quick") { Wanted::quick() } else { Wanted::default() };
+    let between = if args.flag("--gateway") { Between::Gateway } else { Between::Bridge };
+    let mut wanted = Wanted { between, ..Wanted::default() };
+    if args.flag("--quick") {
+        wanted = Wanted::quick(between);
+    }
     wanted.resumed = args.flag("--resume");
     wanted.workers = args.number("--workers")?;
     if let Some(client) = args.value("--client")? {
@@ -80,9 +112,10 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     matrix(&root, &wanted)
 }
 
-/// The reduced form, as a step of all tests. What is run was built with them.
+/// The reduced forms, as a step of all tests. What is run was built with them.
 pub(crate) fn quick(root: &Path) -> Result<()> {
-    matrix(root, &Wanted::quick())
+    matrix(root, &Wanted::quick(Between::Bridge))?;
+    matrix(root, &Wanted::quick(Between::Gateway))
 }
 
 fn chosen(sides: Vec<Side>, wanted: &[String], what: &str) -> Result<Vec<Side>> {
@@ -100,7 +133,11 @@ fn matrix(root: &Path, wanted: &Wanted) -> Result<()> {
     let servers = chosen(cast::servers(), &wanted.servers, "server")?;
     peers::set_up(root)?;
     let (start, run) = (Instant::now(), Run::new(root, clients, wanted)?);
-    say(&format!("interop: {} clients and {} servers", run.clients.len(), servers.len()));
+    let between = match wanted.between {
+        Between::Bridge => "with a bridge in between",
+        Between::Gateway => "each among others behind a gateway",
+    };
+    say(&format!("interop: {} clients and {} servers, {between}", run.clients.len(), servers.len()));
     let queue = Mutex::new(servers.clone().into_iter());
     thread::scope(|scope| {
         for _ in 0..wanted.workers.unwrap_or(WORKERS) {
@@ -150,6 +187,7 @@ type Again = BTreeMap<(Side, Side), Vec<(&'static str, String)>>;
 struct Run<'a> {
     root: &'a Path,
     clients: Vec<Side>,
+    between: Between,
     cells: Mutex<Cells>,
     /// Every cell as it comes, so that a run that is broken off can be resumed.
     record: Mutex<File>,
@@ -158,7 +196,11 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(root: &'a Path, clients: Vec<Side>, wanted: &Wanted) -> Result<Self> {
         // A part that is tried again takes nothing from what is known of the whole.
-        let name = if wanted.everything() { "target/interop.jsonl" } else { "target/interop-part.jsonl" };
+        let name = match wanted.between {
+            Between::Gateway => "target/interop-gateway.jsonl",
+            Between::Bridge if wanted.everything() => "target/interop.jsonl",
+            Between::Bridge => "target/interop-part.jsonl",
+        };
         let (path, resumed): (PathBuf, bool) = (root.join(name), wanted.resumed);
         let cells = if resumed {
             table::recorded(&fs::read_to_string(&path).unwrap_or_default())
@@ -168,7 +210,8 @@ impl<'a> Run<'a> {
         let mut options = File::options();
         let file = options.create(true).append(resumed).write(true).truncate(!resumed).open(&path);
         let record = file.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { root, clients, cells: Mutex::new(cells), record: Mutex::new(record) })
+        let between = wanted.between;
+        Ok(Self { root, clients, between, cells: Mutex::new(cells), record: Mutex::new(record) })
     }
 
     /// All clients before one server.
@@ -182,7 +225,7 @@ impl<'a> Run<'a> {
         if open.is_empty() {
             return;
         }
-        match Column::open(self.root, server) {
+        match Column::open(self.root, server, self.between) {
             Ok(column) => {
                 for client in open {
                     self.keep(client, server, column.run(client).unwrap_or_else(|why| process::broken(&why)));
@@ -201,7 +244,8 @@ impl<'a> Run<'a> {
     fn again(&self, judged: &Judged) -> Again {
         let mut again = Again::new();
         for ((client, server), cell) in judged.iter().filter(|(_, cell)| !cell.failed.is_empty()) {
-            let reports = Column::open(self.root, *server).and_then(|column| column.run(*client));
+            let reports =
+                Column::open(self.root, *server, self.between).and_then(|column| column.run(*client));
             self.keep(*client, *server, reports.unwrap_or_else(|why| process::broken(&why)));
             again.insert((*client, *server), cell.failed.clone());
         }
@@ -217,49 +261,4 @@ impl<'a> Run<'a> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One server and the bridge before it.
-struct Column<'a> {
-    root: &'a Path,
-    /// How the bridge reaches the server: an address, or `--` and a command.
-    behind: Vec<String>,
-    bridge: Serving,
-    server: Option<Serving>,
-    era: &'static str,
-}
-
-impl<'a> Column<'a> {
-    fn open(root: &'a Path, side: Side) -> Result<Self> {
-        let words = side.kit.server(root, side.way);
-        let (server, behind) = if side.way == Way::Stdio {
-            (None, [vec!["--".to_owned()], words].concat())
-        } else {
-            let server = Serving::start(&words)?;
-            let behind = vec![side.way.url(&server.address)];
-            (Some(server), behind)
-        };
-        let era = side.era.name();
-        let bridge = Serving::start(&bridge(root, &["--listen", "127.0.0.1:0"], era, &behind))?;
-        Ok(Self { root, behind, bridge, server, era })
-    }
-
-    fn run(&self, client: Side) -> Result<Reports> {
-        let mut words = client.kit.client(self.root, client.era);
-        if client.way == Way::Stdio {
-            words.extend(bridge(self.root, &["--stdio"], self.era, &self.behind));
-        } else {
-            words.push(client.way.url(&self.bridge.address));
-        }
-        let server = self.server.as_ref().map(|server| &server.cancels);
-        let noticed: Vec<&Cancels> = server.into_iter().chain([&self.bridge.cancels]).collect();
-        run_client(&words, &noticed)
-    }
-}
-
-/// A bridge that shows what its server says.
-fn bridge(root: &Path, how: &[&str], era: &str, behind: &[String]) -> Vec<String> {
-    let cardan = Kit::Ours.server(root, Way::Stdio).swap_remove(0);
-    let words = [&[cardan.as_str(), "bridge", "--verbose", "--era", era], how].concat();
-    words.into_iter().map(str::to_owned).chain(behind.iter().cloned()).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             say("SKIPPED: the official conformance suite through a bridge, because peers are missing")
         }
     }
-    say("step 6 of 8: clients and servers of other SDKs through a bridge, the reduced form");
+    say("step 6 of 8: clients and servers of other SDKs through a bridge and a gateway, the reduced forms");
     match peers {
         Peers::Ready => interop::quick(&root)?,
         Peers::Missing => say("SKIPPED: the interop matrix, because peers are missing"),

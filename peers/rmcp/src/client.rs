@@ -49,6 +49,21 @@ fn of<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the words of the protocol")
 }
 
+/// What a gateway puts before the names of the server that is meant, for tools and prompts; nothing without one.
+fn prefix() -> String {
+    std::env::var("PEER_PREFIX").unwrap_or_default()
+}
+
+/// A tool or prompt by the name that it has here.
+fn within(name: &Value) -> String {
+    prefix() + name.as_str().unwrap_or_default()
+}
+
+/// The names that are the server's own.
+fn own(names: impl Iterator<Item = String>) -> Vec<String> {
+    names.filter_map(|name| Some(name.strip_prefix(&prefix())?.to_owned())).collect()
+}
+
 /// What the server sends unasked.
 enum Note {
     Progress(f64),
@@ -229,7 +244,7 @@ impl Peer {
     }
 
     fn params(tool: &Value) -> CallToolRequestParams {
-        of(json!({ "name": tool[0], "arguments": tool[1] }))
+        of(json!({ "name": within(&tool[0]), "arguments": tool[1] }))
     }
 
     async fn call(&self, tool: &Value) -> Result<CallToolResult, Unmet> {
@@ -293,7 +308,8 @@ impl Peer {
             "prompt" => self.prompt().await,
             "complete" => {
                 let word = |at: usize| self.terms["complete"][at].as_str().unwrap_or_default().to_owned();
-                let values = self.service.complete_prompt_simple(word(0), word(1), word(2)).await?;
+                let prompt = within(&self.terms["complete"][0]);
+                let values = self.service.complete_prompt_simple(prompt, word(1), word(2)).await?;
                 expect(!values.is_empty(), || "no completion".into())
             }
             "log" => self.log().await,
@@ -315,8 +331,8 @@ impl Peer {
     }
 
     async fn list(&mut self) -> Checked {
-        let names: Vec<String> =
-            self.service.list_all_tools().await?.into_iter().map(|tool| tool.name.into_owned()).collect();
+        let listed = self.service.list_all_tools().await?;
+        let names = own(listed.into_iter().map(|tool| tool.name.into_owned()));
         self.terms = terms(names.iter().any(|name| name == "get-sum"));
         for wanted in self.terms["tools"].as_array().into_iter().flatten() {
             expect(names.iter().any(|name| *wanted == **name), || format!("tool {wanted} is not listed"))?;
@@ -389,16 +405,17 @@ impl Peer {
 
     async fn prompt(&self) -> Checked {
         let terms = &self.terms["prompt"];
-        let listed = self.service.list_all_prompts().await?;
-        expect(listed.iter().any(|item| terms[0] == *item.name), || format!("{} is not listed", terms[0]))?;
-        let filled = self.service.get_prompt(of(json!({ "name": terms[0], "arguments": terms[1] }))).await?;
+        let listed = own(self.service.list_all_prompts().await?.into_iter().map(|item| item.name));
+        expect(listed.iter().any(|name| terms[0] == **name), || format!("{} is not listed", terms[0]))?;
+        let params = json!({ "name": within(&terms[0]), "arguments": terms[1] });
+        let filled = self.service.get_prompt(of(params)).await?;
         let said = serde_json::to_string(&filled.messages).unwrap_or_default();
         expect(said.contains("Ada"), || format!("gave {said}"))
     }
 
     async fn log(&self) -> Checked {
         let terms = &self.terms["log"];
-        let mut params = json!({ "name": terms[0][0], "arguments": terms[0][1] });
+        let mut params = json!({ "name": within(&terms[0][0]), "arguments": terms[0][1] });
         if self.modern() {
             params["_meta"] = json!({ "io.modelcontextprotocol/logLevel": "debug" });
         } else if self.service.peer_info().is_some_and(|info| info.capabilities.logging.is_some()) {
@@ -415,6 +432,11 @@ impl Peer {
         let Some(tool) = self.terms.get("changed") else {
             return Err(Unmet::Skipped("server: no tool changes its lists"));
         };
+        if !prefix().is_empty() {
+            return Err(Unmet::Skipped(
+                "gateway: a list is told as changed when it is another, and here none is",
+            ));
+        }
         self.forget_notes().await;
         if !self.modern() {
             self.call(tool).await?;

@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::{
     Again, Cells, Judged,
     cast::{Side, Way},
-    process::{self, Outcome, Reports, Serving, run_client},
+    process::{self, Env, Outcome, Reports, Serving, run_client},
     witness::{self, Pair, Seen},
 };
 use crate::run::say;
@@ -193,9 +193,9 @@ fn direct(root: &Path, client: Side, server: Side) -> Result<Reports> {
     let command = server.kit.server(root, server.way);
     if server.way == Way::Stdio {
         words.extend(command);
-        return run_client(&words, &[]);
+        return run_client(&words, &Env::new(), &[]);
     }
     let serving = Serving::start(&command)?;
     words.push(server.way.url(&serving.address));
-    run_client(&words, &[&serving.cancels])
+    run_client(&words, &Env::new(), &[&serving.cancels])
 }

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io::{BufRead as _, BufReader, Read},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -13,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 /// Longest time until a server says where it listens.
@@ -28,6 +30,9 @@ const END: Duration = Duration::from_secs(5);
 /// How often somebody said that a call was cancelled.
 pub(super) type Cancels = Arc<AtomicUsize>;
 
+/// Variables that are set for a program.
+pub(super) type Env = Vec<(&'static str, String)>;
+
 /// A server or a bridge, until it is dropped.
 pub(crate) struct Serving {
     child: Child,
@@ -39,7 +44,12 @@ pub(crate) struct Serving {
 impl Serving {
     /// Starts it, and waits until it says where it listens.
     pub(crate) fn start(words: &[String]) -> Result<Self> {
-        let mut command = command(words);
+        Self::start_with(words, &Env::new())
+    }
+
+    /// The same with these variables.
+    pub(super) fn start_with(words: &[String], env: &Env) -> Result<Self> {
+        let mut command = command(words, env);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", words.join(" ")))?;
         let (told, lines) = mpsc::channel();
@@ -91,10 +101,20 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn command(words: &[String]) -> Command {
+fn command(words: &[String], env: &Env) -> Command {
     let mut command = Command::new(words.first().map_or("", String::as_str));
-    command.args(words.get(1..).unwrap_or_default()).stdin(Stdio::null());
+    command.args(words.get(1..).unwrap_or_default()).envs(env.iter().cloned()).stdin(Stdio::null());
     command
+}
+
+/// Counts cancels in what somebody else's children write to a new named pipe.
+pub(super) fn overhear(path: &Path) -> Result<Cancels> {
+    ensure!(Command::new("mkfifo").arg(path).status()?.success(), "cannot make {}", path.display());
+    // Open for both, so that it has no end while writers come and go.
+    let pipe = File::options().read(true).write(true).open(path)?;
+    let cancels = Cancels::default();
+    follow(Box::new(pipe), mpsc::channel().0, Arc::clone(&cancels));
+    Ok(cancels)
 }
 
 fn pipes(child: &mut Child) -> Vec<Box<dyn Read + Send>> {
@@ -130,8 +150,8 @@ pub(super) enum Outcome {
 pub(super) type Reports = BTreeMap<String, Outcome>;
 
 /// Runs a client, and adds whether the cancel was noticed by somebody whose words are counted.
-pub(super) fn run_client(words: &[String], noticed: &[&Cancels]) -> Result<Reports> {
-    let mut command = command(words);
+pub(super) fn run_client(words: &[String], env: &Env, noticed: &[&Cancels]) -> Result<Reports> {
+    let mut command = command(words, env);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", words.join(" ")))?;
     let (own, (told, lines), (noise, last)) = (Cancels::default(), mpsc::channel(), mpsc::channel());

@@ -1,6 +1,23 @@
 //! What servers call things: the peers and our demo one way, the reference server another.
 
+use std::env;
+
 use serde_json::{Value, json};
+
+/// What a gateway puts before the names of the server that is meant, for tools and prompts; nothing without one.
+pub(crate) fn prefix() -> String {
+    env::var("PEER_PREFIX").unwrap_or_default()
+}
+
+/// A tool or prompt by the name that it has here.
+pub(crate) fn within(name: &str) -> String {
+    prefix() + name
+}
+
+/// The names that are the server's own.
+pub(crate) fn own(names: impl Iterator<Item = String>) -> Vec<String> {
+    names.filter_map(|name| Some(name.strip_prefix(&prefix())?.to_owned())).collect()
+}
 
 /// A tool and its arguments.
 pub(crate) type Tool = (&'static str, Value);
