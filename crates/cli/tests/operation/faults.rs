@@ -235,26 +235,49 @@ fn f11_a_legacy_call_whose_wire_breaks_is_resumed() {
     assert_eq!(all.iter().filter(|message| message["id"] == 8).count(), 1, "{seen}\n{rest}");
 }
 
-/// F12: a server that stands still: calls to it end when their time is over, the others are served, and it is there again when
-/// it goes on.
+/// F12: a server that stands still: calls to it end when their time is over, `/readyz` says that it is of no use and that the gateway
+/// is degraded, the others are served all the while, and it is there again when it goes on.
 #[test]
 fn f12_a_server_that_stands_still_is_told_of_in_time() {
     let mut upstream = Command::new(CARDAN);
     upstream.args(["serve", "--listen", "127.0.0.1:0"]);
     let upstream = Running::of(upstream);
-    let still = format!("[servers.still]\nurl = 'http://{}/mcp'\ncall_timeout = '1s'\n", upstream.address);
+    let asked = "probe_within = '1s', probe_busy_within = '1s'";
+    let still = format!(
+        "[servers.still]\nurl = 'http://{}/mcp'\ncall_timeout = '1s'\nstart_timeout = '1s'\n\
+         reconnect = {{ attempts = 1000, burst = 1000, wait_min = '10ms', wait_max = '50ms', {asked} }}\n",
+        upstream.address
+    );
     let world = World::new("still", &(still + &demo("well")));
     let gateway = world.serve(&[]);
-    gateway.stands("ready");
+    let server = |said: &Value| said["servers"].as_array().unwrap()[0].clone();
+    let said = gateway.stands("ready");
+    assert!(server(&said)["name"] == "still" && server(&said)["up"] == true, "{said}");
     adds(&gateway, "still__add");
     upstream.signal("STOP");
     let got = add(&gateway, "still__add");
     let told = messages(&got.body);
     assert!(told.last().is_some_and(|reply| reply.get("error").is_some()), "{got:?}");
+    loop {
+        adds(&gateway, "well__add");
+        let got = gateway.get("/readyz", &[]);
+        let said = got.json();
+        if said["status"] == "degraded" {
+            assert!(got.status == 200 && server(&said)["up"] == false, "{said}");
+            assert!(server(&said)["cause"].is_string(), "{said}");
+            break;
+        }
+    }
+    // Whoever calls it now is told what is known of it.
+    let got = add(&gateway, "still__add");
+    let told = messages(&got.body);
+    let error = &told.last().unwrap()["error"];
+    assert!(error["message"].as_str().is_some_and(|said| said.contains("server `still`")), "{got:?}");
+    assert_eq!(error["data"]["mayHaveExecuted"], false, "{got:?}");
     adds(&gateway, "well__add");
     upstream.signal("CONT");
-    // It may have been given up meanwhile, and is dialled again then.
-    while messages(&add(&gateway, "still__add").body).last().unwrap().get("error").is_some() {}
+    gateway.stands("ready");
+    adds(&gateway, "still__add");
 }
 
 /// F15: of two calls with one id the second is refused, and the first goes on.
