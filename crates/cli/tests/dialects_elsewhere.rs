@@ -100,6 +100,19 @@ fn cli_9_a_server_of_a_dialect_is_dialled() {
     }
 }
 
+/// CLI-9: so does one that is configured so, by its name.
+#[test]
+fn cli_9_a_configured_server_of_a_dialect_is_dialled() {
+    let scratch = Scratch::new("dialect-named");
+    let config = scratch.file("cardan.toml");
+    let url = format!("http://{}/mcp", on_http(true));
+    fs::write(&config, format!("[servers.parts]\nurl = '{url}'\ndialect = 'cortex'\n")).unwrap();
+    let bridge = Serving::bridge(&["--config", &config, "parts"]);
+    let way = format!("http://{}/mcp", bridge.address);
+    let called = cardan(&["call", &way, "any", "--no-check", "a:=1", "--json"]).exits(0).json();
+    assert_eq!(called["content"][0]["text"], "\"any\" {\"a\":1}", "{called}");
+}
+
 /// CLI-9: clients on a Unix socket may speak a dialect, all of them the same.
 #[test]
 fn cli_9_clients_on_a_socket_speak_a_dialect() {
