@@ -202,6 +202,12 @@ impl HttpLink {
         }
     }
 
+    fn leave_lane(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            lane.abort();
+        }
+    }
+
     fn open_events(&mut self, posts: Posts, refused: Option<Received>) {
         self.way = Way::Opening(refused);
         self.gate = Gate::Shut;
@@ -387,9 +393,7 @@ impl HttpLink {
                 self.heads.session = None;
                 self.gone = Some(status);
                 self.pushes = Pushes::Opening;
-                if let Some(lane) = self.lane.take() {
-                    lane.abort();
-                }
+                self.leave_lane();
             }
             Some(_) => {
                 if let Some((frame, call)) = call {
@@ -428,8 +432,9 @@ impl HttpLink {
         for (_, flight) in self.calls.drain() {
             flight.handle.abort();
         }
-        if let Some(lane) = self.lane.take() {
-            lane.abort();
+        // With its stream a session of the oldest transport ends: whatever is still posted is too late then.
+        if !matches!(self.way, Way::Events(_)) {
+            self.leave_lane();
         }
         self.held = Held::default();
         let deadline = Box::pin(sleep(self.wire.limits.farewell_timeout));
@@ -450,6 +455,7 @@ impl HttpLink {
             match self.exchanges.poll_next_unpin(cx) {
                 Poll::Ready(Some(_)) => {}
                 Poll::Ready(None) => break,
+                Poll::Pending if self.exchanges.len() == 1 && self.lane.is_some() => self.leave_lane(),
                 Poll::Pending => return Poll::Pending,
             }
         }

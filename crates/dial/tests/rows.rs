@@ -69,7 +69,7 @@ async fn s0_7_all_forms_are_spoken() {
     client.call_tool("t", &json!({})).unwrap().await.unwrap();
 }
 
-/// A server of the oldest transport alone.
+/// A server of the oldest transport alone. The tool `slow` never answers, and a cancel is taken after a second.
 fn oldest() -> Stage {
     let lane = Mutex::new(None::<mpsc::UnboundedSender<String>>);
     Stage::new(move |asked| match (asked.verb.as_str(), asked.target.as_str()) {
@@ -87,7 +87,10 @@ fn oldest() -> Stage {
                 }
                 _ => json!({ "content": [] }),
             };
-            if asked.body.get("id").is_some() {
+            if asked.method() == "notifications/cancelled" {
+                return Say::After(Duration::from_secs(1), Box::new(Say::Status(202, "Accepted")));
+            }
+            if asked.body.get("id").is_some() && asked.body["params"]["name"] != "slow" {
                 let frame = format!("event: message\n{}", message(&result(asked, reply)));
                 lane.lock().unwrap().as_ref().unwrap().send(frame).unwrap();
             }
@@ -113,6 +116,23 @@ async fn s0_11_the_oldest_transport_is_one_of_its_own() {
     let (client, _) = connect_as(&http, EraChoice::Auto, Limits::DEFAULT).await;
     assert!(client.unwrap_err().contains("405"));
     assert_eq!(stage.of("GET").len(), 0);
+}
+
+/// HTL-9, S0-39: a server of the oldest transport forgets the session with its stream, so a cancel that is under way when the
+/// client leaves is taken before the stream ends.
+#[tokio::test(start_paused = true)]
+async fn s0_39_the_oldest_transport_takes_a_cancel_before_its_stream_ends() {
+    let stage = oldest();
+    let client = connect(&stage.http_at("http://server.test/sse").kind(Kind::Events)).await;
+    let call = client.call_tool("slow", &json!({})).unwrap();
+    settle().await;
+    drop(call);
+    let leaving = tokio::spawn(async move { client.close("done").await });
+    pass(Duration::from_millis(500)).await;
+    assert_eq!((stage.of("notifications/cancelled").len(), stage.gone()), (1, 0), "it is being taken");
+    leaving.await.unwrap();
+    settle().await;
+    assert_eq!(stage.gone(), 1);
 }
 
 /// S0-22: a JSON answer counts if it has our id; an array does in the one revision that has them.
