@@ -75,7 +75,9 @@ impl Ear {
     pub(crate) fn event(&self, event: &Event, secrets: &Redactor) {
         match event {
             Event::Listening { interest, .. } => tell(&self.standing(&self.stands(interest))),
-            Event::Changed { tickets, change } if self.concerns(tickets, change) => self.changed(change, secrets),
+            Event::Changed { tickets, change } if self.concerns(tickets, change) => {
+                self.changed(change, secrets)
+            }
             Event::Noted(note) if tagging() != Tagging::Lines => {
                 let params =
                     note.params.raw().map(|params| String::from_utf8_lossy(params)).unwrap_or_default();

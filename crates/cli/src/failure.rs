@@ -527,7 +527,8 @@ const LENIENT: &str = "report it to the server's author, or try --lenient";
 /// The same where only strictness may have made a failure of it.
 const NOT_STRICT: &str = "report it to the server's author, or leave --strict away";
 
-const LENIENT_INSTEAD: &str = "report it to the server's author, or leave --strict away, or say --lenient in its place";
+const LENIENT_INSTEAD: &str =
+    "report it to the server's author, or leave --strict away, or say --lenient in its place";
 
 /// What to do about a rule that is broken: nobody can mend half a message.
 fn mending(rule: Rule) -> &'static str {

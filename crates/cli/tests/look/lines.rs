@@ -129,7 +129,8 @@ fn a_change_that_is_spelled_otherwise_is_told() {
         return;
     }
     let odd = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/odd_server.py");
-    let words = ["listen", "file:///tmp/x", "--json", "--era", "modern", "--", "python3", odd, "modern", "/dev/null"];
+    let words =
+        ["listen", "file:///tmp/x", "--json", "--era", "modern", "--", "python3", odd, "modern", "/dev/null"];
     let ran = cardan(&words);
     assert_eq!(ran.stdout, "{\"changed\":\"resource\",\"uri\":\"file:///private/tmp/x\"}\n", "{ran:?}");
 }
