@@ -12,7 +12,7 @@ use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::accept::{Accept, Turning};
@@ -98,6 +98,7 @@ impl Listener {
             _ = ending => {}
             () = late.serve(&mut accept, &self.socket, &room, &server, &site) => {}
         }
+        late.sweep(&mut accept, &self.socket, &room, &server, &site).await;
         drop(self.socket);
         late.end(limits.farewell_timeout).await;
         connections.shutdown().await;
@@ -126,12 +127,38 @@ impl Late {
         while let Ok(permit) = Arc::clone(room).acquire_owned().await {
             let stream = accept.next(socket).await;
             while self.connections.try_join_next().is_some() {}
-            let (server, site, told) = (Arc::clone(server), site.clone(), self.staying.subscribe());
-            self.connections.spawn(async move {
-                server.serve(stream, site, told).await;
-                drop(permit);
-            });
+            self.take(stream, permit, server, site);
         }
+    }
+
+    /// Takes in who is at the door already: the system has let them connect, and would reset them with the socket.
+    async fn sweep<S: Site>(
+        &mut self,
+        accept: &mut Accept,
+        socket: &TcpListener,
+        room: &Arc<Semaphore>,
+        server: &Arc<Server>,
+        site: &S,
+    ) {
+        while let Ok(permit) = Arc::clone(room).try_acquire_owned()
+            && let Ok(stream) = tokio::time::timeout(Duration::ZERO, accept.next(socket)).await
+        {
+            self.take(stream, permit, server, site);
+        }
+    }
+
+    fn take<S: Site>(
+        &mut self,
+        stream: TcpStream,
+        permit: OwnedSemaphorePermit,
+        server: &Arc<Server>,
+        site: &S,
+    ) {
+        let (server, site, told) = (Arc::clone(server), site.clone(), self.staying.subscribe());
+        self.connections.spawn(async move {
+            server.serve(stream, site, told).await;
+            drop(permit);
+        });
     }
 
     /// What was answered is written to its end. Those who are slow hold nobody up.
