@@ -161,7 +161,9 @@ impl Target {
                 Err(Failure::usage(format!("`{shown}` has no host")).next("write it as ws://host:port/path"))
             }
             "http" | "https" => Ok(Self::Http { url: text.to_owned(), access: Access::default() }),
-            _ => Err(Failure::usage(format!("`{shown}`: {scheme} is no transport we know")).next(FORMS)),
+            _ => {
+                Err(Failure::usage(format!("`{scheme}://...`: {scheme} is no transport we know")).next(FORMS))
+            }
         }
     }
 }

@@ -159,16 +159,19 @@ fn scheme_before(text: &str, at: usize) -> Option<Range<usize>> {
     value_behind(text, at + 1, "").filter(|range| range.len() >= 8)
 }
 
-/// Who logs in at an address, which begins at `from`: `user:password`, or a token alone, which shows only in that nobody logs in by name
-/// there. Behind the name of a host stands a number: what stands there instead is a password, and goes to the last `@`, also where it
+/// Where who logs in is told by a token, if at all. Elsewhere a user without a password is a name.
+const BY_TOKEN: [&str; 5] = ["http", "https", "ws", "wss", "tcp"];
+
+/// Who logs in at an address, which begins at `from`: `user:password`, or a token alone, where nobody logs in by name. Behind the name of a host stands a number: what stands there instead is a password, and goes to the last `@`, also where it
 /// has characters that should have been escaped.
 fn user_of_address(text: &str, from: usize) -> Option<Range<usize>> {
     let rest = &text[from..];
     let stops = |c: char, more: &str| c.is_whitespace() || "\"'<>".contains(c) || more.contains(c);
     let authority = &rest[..rest.find(|c| stops(c, "/?#")).unwrap_or(rest.len())];
     if let Some(user) = authority.rfind('@') {
-        let named = text[..from].ends_with("ssh://") && !authority[..user].contains(':');
-        return (!named).then_some(from..from + user);
+        let scheme = text[..from - 3].rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let by_token = BY_TOKEN.iter().any(|one| scheme.eq_ignore_ascii_case(one));
+        return (by_token || authority[..user].contains(':')).then_some(from..from + user);
     }
     let (host, port) = authority.split_once(':')?;
     if host.is_empty() || host.starts_with('[') || port.parse::<u16>().is_ok() {
@@ -264,7 +267,9 @@ mod tests {
             ("at 'http://ada:p?w#@x@db/x': no", "at 'http://[redacted]@db/x': no"),
             ("http://ada:/pw@db:1/x y@z", "http://[redacted]@db:1/x y@z"),
             ("https://pa55@db/x", "https://[redacted]@db/x"),
+            ("HTTP://pa55@db/x wss://pa55@db", "HTTP://[redacted]@db/x wss://[redacted]@db"),
             ("ssh://git@db/x ssh://git:pw@db/x", "ssh://git@db/x ssh://[redacted]@db/x"),
+            ("imap://ada@mail/INBOX", "imap://ada@mail/INBOX"),
             ("http://db:4873/@scope/x", "http://db:4873/@scope/x"),
             ("http://[::1]:80/@x http://db/a@b", "http://[::1]:80/@x http://db/a@b"),
             ("password: pässwört!", "password: [redacted]"),
