@@ -403,7 +403,10 @@ impl Session {
         let Some(pending) = self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones) else {
             return;
         };
-        self.tell_begun(None);
+        // What is arriving may well be the reply to another.
+        if self.outbound.len() == 0 || self.inside.is_quiet(self.now) {
+            self.tell_begun(None);
+        }
         let outcome = Outcome::TimedOut {
             deadline,
             after: self.now.since(pending.started),

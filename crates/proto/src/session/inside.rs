@@ -84,6 +84,11 @@ impl Inside {
         let held = self.held.iter().map(|held| held.due);
         held.chain(begun.map(|begun| begun.since + PATIENCE)).min()
     }
+
+    /// Nothing has come of the line for a while. One that has just grown is on its way.
+    pub(super) fn is_quiet(&self, now: Moment) -> bool {
+        self.begun.as_ref().is_none_or(|begun| begun.since + PATIENCE <= now)
+    }
 }
 
 impl Session {
@@ -127,13 +132,10 @@ impl Session {
         self.obey_strictness();
     }
 
-    /// A line has no end, and somebody has waited for one: once, with its bytes. One that has just grown is on its way: it may
-    /// well be the reply to another call.
+    /// A line has no end, and somebody has waited for one: once, with its bytes.
     pub(super) fn tell_begun(&mut self, call: Option<CallId>) {
-        let now = self.now;
-        let is_quiet = |begun: &&mut Begun| begun.since + PATIENCE <= now;
         let untold = self.inside.begun.as_mut().filter(|begun| begun.told == Told::NotYet);
-        let Some(begun) = untold.filter(is_quiet) else { return };
+        let Some(begun) = untold else { return };
         begun.told = Told::Yes;
         let detail = format!("{} bytes, and no newline after them", begun.bytes);
         self.current = Bytes::from(std::mem::take(&mut begun.head));
