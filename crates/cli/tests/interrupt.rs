@@ -79,7 +79,7 @@ fn the_second_signal_ends_at_once() {
         // After one signal alone the server has a second to leave. Both runs pay for a busy machine.
         let (once, twice) = (stubborn(name, 1), stubborn(name, 2));
         assert!(
-            twice + Duration::from_millis(300) < once,
+            twice + Duration::from_millis(100) < once,
             "{name}: {twice:?} after two signals, {once:?} after one"
         );
 

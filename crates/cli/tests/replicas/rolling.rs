@@ -31,13 +31,16 @@ impl Rotation {
 
     /// Calls until it works, for as long as replicas say that they go, or are gone: whatever stands before them may bring such a
     /// call to the next, since nothing of it was taken. Nothing else happens to a call: none says that it does not know what became
-    /// of it (502), and no connection breaks off under one.
+    /// of it (502), and no connection breaks off under one. Who chose a replica and came there only when it was gone may find its
+    /// door closing.
     fn calls(&self, mut call: impl FnMut(&str) -> std::io::Result<Got>, works: impl Fn(&Got) -> bool) {
         for turn in 0.. {
-            match call(&self.pick(turn)) {
+            let address = self.pick(turn);
+            match call(&address) {
                 Ok(got) if works(&got) => break,
                 Ok(got) => assert_eq!(got.status, 503, "{got:?}"),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}"),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => assert!(self.has_left(&address), "{error}"),
             }
             self.brought_again.fetch_add(1, Ordering::SeqCst);
         }
@@ -55,6 +58,10 @@ impl Rotation {
         let got = read(stream, &first).unwrap();
         self.answered.fetch_add(1, Ordering::SeqCst);
         got
+    }
+
+    fn has_left(&self, address: &String) -> bool {
+        !self.addresses.read().unwrap().contains(address)
     }
 
     fn goes_on(&self) -> bool {
