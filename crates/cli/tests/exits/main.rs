@@ -1,6 +1,9 @@
 //! Every exit code, provoked; and what is told with it.
 
+mod answers;
+#[path = "../common/mod.rs"]
 mod common;
+mod usage;
 
 use std::io::{Read as _, Write as _};
 
@@ -15,136 +18,12 @@ fn error(ran: &common::Ran) -> Value {
     serde_json::from_str::<Value>(&ran.stderr).expect("one line of JSON")["error"].clone()
 }
 
-/// CLI-47: nothing is sent that the tool's schema excludes.
-#[test]
-fn usage_is_1_and_nothing_is_sent() {
-    demo(&["call", "echo"]).exits(1).tells(&["/arguments/message (string)", "add message=<string>"]);
-    demo(&["call", "echo", "mesage=hi"]).exits(1).tells(&["no argument `mesage`", "did you mean `message`?"]);
-    demo(&["call", "add", "a=two", "b=3"]).exits(1).tells(&["/arguments/a", "not a number", "a=<number>"]);
-    demo(&["call", "add", "a:=\"2\"", "b=3"]).exits(1).tells(&["/arguments/a: is not a number"]);
-    demo(&["call", "note", "level=loud", "message=x"]).exits(1).tells(&["/arguments/level", "warning"]);
-    demo(&["call", "echo", "hi"]).exits(1).tells(&["key=value"]);
-    demo(&["call", "echo", "--args", "[1]"]).exits(1).tells(&["not a JSON object"]);
-    demo(&["call", "echo", "--strict", "--lenient"]).exits(1);
-    demo(&["call", "echo", "--era", "bronze"]).exits(1);
-    demo(&["read", "demo://clock", "more"]).exits(1).tells(&["one word too many"]);
-    cardan(&["unknown"]).exits(1);
-    cardan(&["--help"]).exits(0);
-    if has_python() {
-        let scratch = Scratch::new("unsent");
-        let log = scratch.file("log");
-        odd("hang", &log, &["n=1.5"]).exits(1).tells(&["/arguments/n", "not a whole number"]);
-        assert!(logged(&log).iter().all(|message| message["method"] != "tools/call"));
-    }
-}
-
-/// CLI-48: a command line that makes no sense is told in the same form as any other failure, with something to do about it.
-#[test]
-fn cli_48_what_the_parser_refuses_is_told_alike() {
-    for (words, told, next) in [
-        (&["call", "echo", "--era", "bronze"][..], "'bronze'", "cardan call --help"),
-        (&["call", "--strict", "--lenient", "x"], "--lenient", "cardan call --help"),
-        (&["call"], "missing", "`cardan call <SERVER> <TOOL> [KEY=VALUE]...`; see `cardan call --help`"),
-        (&["lst"], "'lst'", "did you mean `list`?"),
-        (&["config", "lst"], "'lst'", "did you mean `list`?"),
-        (&["unknown"], "'unknown'", "cardan --help"),
-        (&["help", "calls"], "'calls'", "did you mean `call`? or see `cardan --help`"),
-        (&["help", "config", "lst"], "'lst'", "did you mean `list`? or see `cardan config --help`"),
-        (&["call", "echo", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
-        (&["call", "demo", "echo", "message=hi", "--timout", "3"], "'--timout'", "did you mean `--timeout`?"),
-        (&["call", "127.0.0.1:8080/mcp", "echo"], "127.0.0.1:8080/mcp", "http://127.0.0.1:8080/mcp"),
-        (&["info", "--timeout", "soon"], "'soon'", "cardan info --help"),
-        (&["call", "echo", "sh", "-y", "server"], "'-y'", "cardan call echo -- sh -y server"),
-    ] {
-        let ran = cardan(words).exits(1).prints("").tells(&["cardan: usage: ", told, "next: ", next]);
-        assert!(!ran.stderr.contains("tip:"), "{ran:?}");
-        let forms = if words[0] == "call" { &["--json", "--jsonl"][..] } else { &["--json"] };
-        for form in forms {
-            let ran = cardan(&[words, &[form]].concat()).exits(1);
-            let error = error(&ran);
-            assert_eq!((&error["class"], &error["exit"]), (&json!("config"), &json!(1)), "{words:?}");
-            assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");
-            assert!(error["next"].is_string() && error["delivery"] == "not_sent", "{words:?}: {error}");
-            let lines = usize::from(*form == "--jsonl");
-            assert_eq!(ran.stdout.matches(r#"{"type":"error","#).count(), lines, "{words:?}: {ran:?}");
-        }
-    }
-    demo(&["call", "add", "{\"a\":1}"]).exits(1).tells(&["is not an argument", "put --args before it"]);
-    // Who says nothing is shown what can be said.
-    for words in [&[][..], &["config"]] {
-        cardan(words).exits(1).prints("").tells(&["Usage: cardan ", "\nCommands:\n"]);
-    }
-    // What follows `--` is the server's.
-    let told = cardan(&["call", "--", "server", "--json"]).exits(1);
-    assert!(told.stderr.starts_with("cardan: usage: "), "{told:?}");
-}
-
-/// CLI-4: who forgets `--` before a server's command is shown where it belongs.
-#[test]
-fn cli_4_a_forgotten_separator_is_told() {
-    cardan(&["call", "echo", "sh", "server.sh"]).exits(1).tells(&["cardan call echo -- sh server.sh"]);
-    cardan(&["info", "sh", "server.sh"]).exits(1).tells(&["cardan info -- sh server.sh"]);
-    cardan(&["list", "sh", "server.sh"]).exits(1).tells(&["cardan list -- sh server.sh"]);
-    cardan(&["list", "sh", "tols"]).exits(1).tells(&["did you mean `tools`?"]);
-}
-
-/// Servers by name or by a transport to come: the accepted forms are named.
-#[test]
-fn an_unknown_server_is_usage() {
-    for server in ["weather", "http://user@localhost/mcp", "ws:///mcp", "gopher://x", "tcp://x", "unix://x"] {
-        cardan(&["call", server, "echo"]).exits(1).tells(&["next: "]);
-    }
-    cardan(&["info", "weather"]).exits(1).tells(&[
-        "no server named `weather` is configured",
-        "tcp://host:port",
-        "unix:///path",
-    ]);
-    for (address, meant) in [("example.com/mcp", "https://example.com/mcp"), ("box:80/x", "http://box:80/x")]
-    {
-        cardan(&["info", address]).exits(1).tells(&[meant]);
-    }
-    let scratch = Scratch::new("unknown");
-    std::fs::write(scratch.file("cardan.toml"), "[servers.demo]\ncommand = 'x'\n").unwrap();
-    for words in [&["config", "explain"][..], &["config", "remove"], &["config", "trust"], &["pin", "list"]] {
-        let ran = cardan(&[words, &["dmo", "--config", &scratch.file("cardan.toml")]].concat()).exits(1);
-        // No place in a file is wrong about a name that is not there.
-        ran.tells(&["usage: no server named `dmo` is configured\n", "did you mean `demo`?"]);
-    }
-    cardan(&["info", "ws:///mcp"]).exits(1).tells(&["has no host"]);
-    cardan(&["info", "http://127.0.0.1:1/mcp"]).exits(4).tells(&["no connection", "the address is right"]);
-    cardan(&["info", "tcp://x:1", "--header", "a: b"]).exits(1).tells(&["over HTTP"]);
-    cardan(&["info"]).exits(1).tells(&["no server is given"]);
-}
-
 #[test]
 fn unreachable_is_4() {
     cardan(&["info", "--", "cardan-no-such-server"]).exits(4).tells(&["cardan-no-such-server", "PATH"]);
     cardan(&["info", "unix:///nowhere/demo.sock"]).exits(4).tells(&["/nowhere/demo.sock"]);
     cardan(&["info", "tcp://127.0.0.1:1"]).exits(4).tells(&["127.0.0.1:1"]);
     demo(&["info", "--cwd", "/nowhere"]).exits(4).tells(&["/nowhere"]);
-}
-
-/// CLI-46, CLI-47: of two values for one key only one can be meant, whatever they are for.
-#[test]
-fn what_is_given_twice_is_refused() {
-    let twice = ["prompt", "greet", "name=Ada", "name=Bob"];
-    demo(&twice).exits(1).tells(&["/arguments/name: it is given twice", "next: give it once"]);
-    let replaced = ["prompt", "greet", "--args", r#"{"name": "Ada"}"#, "name=Bob"];
-    assert!(demo(&replaced).exits(0).stdout.contains("Bob"), "a word replaces what --args says");
-    if has_python() {
-        // A list is known by the schema, whether it is checked or not.
-        let scratch = Scratch::new("twice");
-        let log = scratch.file("log");
-        let ran = odd("answers notes", &log, &["many:=[1]", "many:=[2]", "--no-check", "--dry-run"]).exits(0);
-        assert!(ran.stdout.contains(r#""arguments":{"many":[1,2]}"#), "{ran:?}");
-    }
-    let answers = ["call", "ask", "question=Who?", "--answer", "answer=Ada", "--answer", "answer=Bob"];
-    let told =
-        ["--answer answer is given twice", "next: give it once; several choices are separated by commas"];
-    demo(&answers).exits(1).tells(&told);
-    demo(&["complete", "greet", "name=A", "tone=x", "tone=y"])
-        .exits(1)
-        .tells(&["/arguments/tone: it is given twice"]);
 }
 
 /// CLI-48: a bare socket that leads to HTTP is told as that, whether what answers has a head or not.
@@ -266,150 +145,6 @@ fn a_json_rpc_error_is_10_with_code_and_data() {
     }
 }
 
-/// A malformed answer to a live call is diagnosed at once, with the rule it breaks.
-#[test]
-fn a_protocol_violation_is_11() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("violation");
-    let log = scratch.file("log");
-    odd("both", &log, &[]).exits(11).tells(&[
-        "protocol violation",
-        "both-outcomes",
-        "finding: frame",
-        "next: ",
-    ]);
-    let huge = odd("huge", &log, &[]).exits(11).tells(&["oversize", "next: ask the server for less"]);
-    assert!(!huge.stderr.contains("limits.frame_bytes),"), "no option of that name is there: {huge:?}");
-    odd("shape", &log, &[]).exits(11).tells(&[
-        "shape of its method",
-        "delivery: the server had it",
-        "finding: ",
-    ]);
-}
-
-/// An answer that nobody can use ends the call it was meant for at once, with frame, rule, clause and bytes, although it does not
-/// say whose it is. The calls have no deadline here: whatever waited would wait for ever.
-#[test]
-fn answers_without_a_usable_id_end_the_call_at_once() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("unsound");
-    // The advice goes by the rule: these cannot be mended.
-    let beyond = ["list as id", "no outcome", "cut", "cut, no id", "bytes"];
-    for (nth, (manner, rule, bytes)) in [
-        ("no id", "reply-without-id", r#"{"jsonrpc": "2.0", "result""#),
-        ("null id", "id-null", r#""id": null"#),
-        ("other id", "unknown-reply", r#""id": 999"#),
-        ("word as id", "unknown-reply", r#""id": "word""#),
-        ("list as id", "id-type", r#""id": ["#),
-        ("both and no id", "both-outcomes", r#""error":{"code":1"#),
-        ("null error", "both-outcomes", r#""error": null"#),
-        ("version 1", "version-wrong", r#""jsonrpc": "1.0""#),
-        ("no version", "version-missing", r#"{"id": "#),
-        ("no outcome", "no-outcome", r#"{"jsonrpc": "2.0", "id": "#),
-        ("array", "batch-forbidden", r#"[{"jsonrpc": "2.0""#),
-        ("array, no version", "version-missing", r#"[{"id": "#),
-        ("array, no id", "reply-without-id", r#"[{"jsonrpc": "2.0", "result""#),
-        ("array, word as id", "unknown-reply", r#""id": "word""#),
-        ("array, id as text", "id-type-changed", r#"[{"jsonrpc": "2.0", "id": ""#),
-        ("nul", "trailing", r"}\x00"),
-        ("cut", "syntax", r#""content": [{"type""#),
-        ("cut, no id", "syntax", r#"{"jsonrpc":"2.0","result":{"content":["#),
-        ("bytes", "not-utf8", r"\xff\xfe"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        for strictness in ["--strict", "--quiet"] {
-            let log = scratch.file(&format!("log{nth}{strictness}"));
-            let ran = odd(manner, &log, &["--timeout", "0", strictness]).exits(11);
-            let ran = ran.tells(&[&format!(": {rule}"), "finding: frame ", "; rule: ", bytes, "next: "]);
-            assert_eq!(ran.stderr.contains("try --lenient"), !beyond.contains(&manner), "{manner}: {ran:?}");
-        }
-    }
-}
-
-/// CLI-24: what can be repaired without a doubt is, and that it was is told; what cannot, is not.
-#[test]
-fn lenience_repairs_and_tells() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("lenient");
-    for (manner, rule) in [
-        ("no id", "reply-without-id"),
-        ("null id", "reply-without-id"),
-        ("other id", "unknown-reply"),
-        ("word as id", "unknown-reply"),
-        ("null error", "both-outcomes"),
-        ("version 1", "version-wrong"),
-        ("no version", "version-missing"),
-        ("array", "batch-forbidden"),
-        ("array, no version", "version-missing"),
-        ("array, no id", "reply-without-id"),
-        ("array, id as text", "id-type-changed"),
-        ("nul", "trailing"),
-    ] {
-        let log = scratch.file(&format!("log {manner}"));
-        let ran = odd(manner, &log, &["--timeout", "0", "--lenient"]).exits(0).prints("mended\n");
-        ran.tells(&["finding: frame ", rule, "; rule: "]);
-    }
-    for manner in ["both and no id", "no outcome", "cut", "cut, no id", "bytes"] {
-        let log = scratch.file(&format!("log {manner}"));
-        odd(manner, &log, &["--timeout", "0", "--lenient"]).exits(11);
-    }
-}
-
-/// A server that answers notes too, or prints what is no message, does nobody's call any harm; what was printed explains
-/// what went wrong otherwise, byte by byte.
-#[test]
-fn what_is_no_answer_ends_no_call() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("noise");
-    odd("answers notes", &scratch.file("notes"), &["--timeout", "0"]).exits(0).prints("fine\n");
-    odd("prose", &scratch.file("prose"), &["--timeout", "2"]).exits(12).tells(&[
-        "finding: frame ",
-        "noise",
-        r"recent call last)\x07",
-    ]);
-    odd("prose", &scratch.file("strict"), &["--timeout", "0", "--strict"])
-        .exits(11)
-        .tells(&["noise", "or leave --strict away, or say --lenient in its place"]);
-    odd("bad list", &scratch.file("list"), &["--strict"]).exits(11).tells(&["leave --strict away"]);
-    odd("prose and die", &scratch.file("die"), &[]).exits(13).tells(&["noise: panic!", "exit status: 7"]);
-    let chatty = "i=0; while [ $i -lt 40 ]; do echo junk $i; i=$((i+1)); done; exit 3";
-    let ran = cardan(&["info", "--json", "--", "sh", "-c", chatty]).exits(13);
-    let found = error(&ran)["findings"].as_array().unwrap().clone();
-    assert_eq!(found.len(), 5, "{found:?}");
-    let has = |nth: usize, text: &str| found[nth].as_str().unwrap().contains(text);
-    assert!(has(0, "junk 0") && has(2, "junk 2"), "the first ones say how it began: {found:?}");
-    assert!(has(3, "junk 38") && has(4, "junk 39"), "the last ones where it came to: {found:?}");
-}
-
-/// CLI-47: all that a schema can say is checked, and told with its place.
-#[test]
-fn arguments_are_checked_in_full() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("schema");
-    let log = scratch.file("log");
-    for (words, told) in [
-        (&["n=0"][..], "/arguments/n: "),
-        (&["n=1", "word=UP"], "/arguments/word: "),
-        (&["word=up"], "\"n\" is a required property"),
-    ] {
-        odd("hang", &log, words).exits(1).tells(&["tool odd does not take this", told, "--no-check"]);
-    }
-    assert!(logged(&log).iter().all(|message| message["method"] != "tools/call"));
-    odd("extra", &log, &["n=1", "word=up"]).exits(0);
-}
-
 /// CLI-3: what a server was found to be is remembered: it is not asked again; and what is no longer true heals itself.
 #[test]
 fn the_era_is_remembered_between_commands() {
@@ -443,19 +178,6 @@ fn asking_a_model_that_is_not_there_is_14() {
         let scratch = Scratch::new("samples");
         let log = scratch.file("log");
         odd("samples", &log, &["--era", "legacy"]).exits(14).tells(&["asks the model", "--sampling-command"]);
-    }
-}
-
-/// CLI-11: a list whose cursor goes round in circles is given up, and said to be.
-#[test]
-fn a_list_in_circles_is_11() {
-    if has_python() {
-        let scratch = Scratch::new("circles");
-        let log = scratch.file("log");
-        let words = [&["list", "tools"][..], &odd_server("circles", &log)].concat();
-        cardan(&words).exits(11).tells(&["gave before"]);
-        let pages = logged(&log).iter().filter(|message| message["method"] == "tools/list").count();
-        assert_eq!(pages, 2, "the cursor came twice");
     }
 }
 
@@ -607,27 +329,6 @@ fn input_that_nobody_can_give_is_14() {
     }
 }
 
-/// CLI-48: what the server has answered was sent, whatever is wrong with the answer or missing for it.
-#[test]
-fn cli_48_what_was_answered_is_told_as_sent() {
-    for era in ["legacy", "modern"] {
-        for words in
-            [&["ask", "question=who?"], &["visit", "url=https://example.com/x"], &["sample", "prompt=x"]]
-        {
-            let ran = demo(&[&["call"], &words[..], &["--json", "--era", era]].concat()).exits(14);
-            assert_eq!(error(&ran)["delivery"], "sent", "{words:?}: {ran:?}");
-        }
-    }
-    if has_python() {
-        let scratch = Scratch::new("answered");
-        let log = scratch.file("log");
-        for (manner, exit) in [("shape", 11), ("visit", 14)] {
-            let error = error(&odd(manner, &log, &["--json"]).exits(exit));
-            assert_eq!(error["delivery"], "sent", "{manner}: {error}");
-        }
-    }
-}
-
 /// ELI-17, CLI-13: nobody waits for a visit longer than for the call that needs it, nor for a server that is gone.
 #[test]
 fn eli_17_the_wait_for_a_visit_ends() {
@@ -655,17 +356,4 @@ fn the_servers_stderr_is_shown_when_wanted() {
     assert_eq!(cardan(&words).exits(0).prints("hi\n").stderr, "");
     let words = ["call", "echo", "message=hi", "-v", "--", "sh", "-c", &script];
     cardan(&words).exits(0).prints("hi\n").tells(&["server: banner\n"]);
-}
-
-/// Members and blocks that nobody knows reach the user as they were written.
-#[test]
-fn raw_results_keep_what_we_do_not_know() {
-    if !has_python() {
-        return;
-    }
-    let scratch = Scratch::new("extra");
-    let log = scratch.file("log");
-    let ran = odd("extra", &log, &["--json"]).exits(0);
-    assert!(ran.stdout.contains(r#""future": [1, 2]"#), "{ran:?}");
-    odd("extra", &log, &[]).exits(0).prints("[hologram, a type of content we do not know; see --json]\n");
 }
