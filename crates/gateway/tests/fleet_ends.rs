@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cardan_gateway::fleet::{Fleet, Health, Options, Spec, What};
+use cardan_gateway::fleet::{Fleet, Health, Options, Spec, Standing, What};
 use cardan_gateway::rules::Pattern;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::condition::Condition;
@@ -32,6 +32,33 @@ async fn starting_is_not_idling() {
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
     let status = fleet.upstream("a").unwrap().status();
     assert_eq!((status.health, status.tools), (Health::Asleep, Some(2)));
+    fleet.close("the test is over").await;
+}
+
+/// S0-79: a server that is woken has not failed, however an earlier connection of it ended: calls may come while it starts.
+#[tokio::test(start_paused = true)]
+async fn s0_79_whoever_is_woken_has_not_failed() {
+    let farm = Farm::new(Manner::Slow(Duration::from_secs(5)));
+    let mut spec = farm.spec("a", EraChoice::Auto);
+    spec.idle_stop = Some(Duration::from_secs(60));
+    let fleet = Fleet::start(vec![spec], options());
+    let mut events = fleet.events();
+    let upstream = fleet.upstream("a").unwrap();
+    fleet.started(LONG).await;
+    farm.kill();
+    while upstream.status().health.is_up() {
+        events.recv().await.unwrap();
+    }
+    assert_eq!(Standing::of([&upstream.status()]), Standing::Down, "what was lost is not back yet");
+    while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
+    let lease = upstream.lease().await.unwrap();
+    while upstream.status().health == Health::Asleep {
+        events.recv().await.unwrap();
+    }
+    let waking = upstream.status();
+    assert!(!waking.health.is_up() && waking.cause.is_some(), "{waking:?}");
+    assert_eq!(Standing::of([&waking]), Standing::Ready);
+    drop(lease);
     fleet.close("the test is over").await;
 }
 

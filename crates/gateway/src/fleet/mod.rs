@@ -23,7 +23,7 @@ use cardan_proto::upkeep::condition::Transition;
 use tokio::sync::{Semaphore, broadcast, watch};
 
 pub use spec::{Credentials, Making, Spec};
-pub use status::{Health, Known, Standing, Status};
+pub use status::{Blame, Health, Known, Standing, Status};
 pub(crate) use tally::Waiting;
 pub use tally::{BUCKETS, Counts, Ending};
 pub use unavailable::Unavailable;

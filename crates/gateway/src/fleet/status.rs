@@ -18,6 +18,8 @@ pub struct Status {
     pub health: Health,
     /// Why it does not, or did not last.
     pub cause: Option<Arc<str>>,
+    /// Where the cause lies.
+    pub blame: Blame,
     /// For how long it has stood so.
     pub since: Duration,
     /// How often a link to it came up.
@@ -32,6 +34,15 @@ pub struct Status {
     pub tools: Option<usize>,
     /// Calls that use it right now.
     pub in_use: usize,
+}
+
+/// Which connection a cause is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The one that there is: it failed, or was lost.
+    Present,
+    /// One that is over, if any. Who was woken since has not failed.
+    Past,
 }
 
 /// Does it work?
@@ -107,7 +118,7 @@ impl Status {
             Health::Waiting
             | Health::Kept(Condition::Session(
                 State::Disconnected | State::Connecting | State::Probing | State::Initializing,
-            )) if self.cause.is_none() => match self.known {
+            )) if self.blame == Blame::Past => match self.known {
                 Known::Nothing => Part::Starts,
                 // Its tools are listed, and whoever calls one waits for it.
                 Known::Cached(_) | Known::Told => Part::Serves,
@@ -185,12 +196,13 @@ pub enum Known {
 mod tests {
     use super::*;
 
-    fn status(health: Health, cause: Option<&str>, known: Known) -> Status {
+    fn status(health: Health, blame: Blame, known: Known) -> Status {
         Status {
             name: "a".to_owned(),
             kind: "stdio",
             health,
-            cause: cause.map(Into::into),
+            cause: Some("lost before".into()),
+            blame,
             since: Duration::ZERO,
             connects: 1,
             restarts: 0,
@@ -204,14 +216,15 @@ mod tests {
     #[test]
     fn a_fleet_stands_as_its_servers_do() {
         let kept = |condition| Health::Kept(condition);
-        let up = status(kept(Condition::READY), Some("lost before"), Known::Told);
-        let asleep = status(Health::Asleep, None, Known::Nothing);
-        let deferred = status(kept(Condition::CONNECTING), None, Known::Cached(Duration::ZERO));
-        let first = status(Health::Waiting, None, Known::Nothing);
-        let again = status(kept(Condition::CONNECTING), Some("exit status: 3"), Known::Told);
-        let suspended = status(kept(Condition::Suspended { until: None }), None, Known::Told);
-        let wrong = status(Health::Misconfigured, Some("no such variable"), Known::Nothing);
-        let ending = status(kept(Condition::CLOSED), None, Known::Told);
+        let (present, past) = (Blame::Present, Blame::Past);
+        let up = status(kept(Condition::READY), present, Known::Told);
+        let asleep = status(Health::Asleep, past, Known::Nothing);
+        let deferred = status(kept(Condition::CONNECTING), past, Known::Cached(Duration::ZERO));
+        let first = status(Health::Waiting, past, Known::Nothing);
+        let again = status(kept(Condition::CONNECTING), present, Known::Told);
+        let suspended = status(kept(Condition::Suspended { until: None }), past, Known::Told);
+        let wrong = status(Health::Misconfigured, past, Known::Nothing);
+        let ending = status(kept(Condition::CLOSED), past, Known::Told);
         for (all, standing) in [
             (vec![&up, &asleep, &deferred], Standing::Ready),
             (vec![&up, &first], Standing::Degraded),

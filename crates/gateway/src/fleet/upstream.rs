@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::places::Places;
 use super::spec::{Making, Spec};
-use super::status::{Health, Known, Status};
+use super::status::{Blame, Health, Known, Status};
 use super::tally::{Counts, Tally, Waiting};
 use super::tender::Tender;
 use super::unavailable::Unavailable;
@@ -286,6 +286,7 @@ impl Upstream {
             name: self.spec.name.clone(),
             kind: self.spec.kind,
             health,
+            blame: if cause.is_some() { Blame::Present } else { Blame::Past },
             cause: cause.or_else(|| inner.cause.clone()),
             since: inner.since.elapsed(),
             connects: inner.starts.ups,
