@@ -123,6 +123,24 @@ async fn traces_join_through_a_gateway() {
     }
 }
 
+/// META-6: a state that is too long, or none, is passed on as it came, and takes no room in spans that wait.
+#[tokio::test]
+async fn a_state_that_nobody_can_follow_is_in_no_span() {
+    let collector = Collector::open();
+    let tracer = collector.tracer(&[]);
+    let front = front(vec![spec("seer", &server(Era::Modern)).0], Some(Arc::clone(&tracer)));
+    let client = at(&front, Era::Modern, plain()).await;
+    let vast = format!("a={}", ",b=1".repeat(1 << 18));
+    for state in [vast.as_str(), "no member"] {
+        let given = json!({ "traceparent": parent("01"), "tracestate": state });
+        let seen = meta(&client, "seer__meta", &given).await;
+        assert_eq!(seen["tracestate"], given["tracestate"]);
+    }
+    let spans = exported(&collector, &tracer).await;
+    assert_eq!(spans.iter().map(|span| span.state.as_str()).collect::<Vec<_>>(), [""; 4]);
+    front.end("done").await;
+}
+
 /// META-6: the same where there is one server only, behind a relay.
 #[tokio::test]
 async fn traces_join_through_a_relay() {

@@ -28,7 +28,7 @@ use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answer, Called};
 use cardan_runtime::service::Handler;
 
-use self::context::{Onward, Remote};
+use self::context::{Onward, Remote, State};
 use self::export::Exporter;
 pub use self::export::Tally;
 use self::sampler::Verdict;
@@ -75,8 +75,8 @@ impl Tracer {
             (Verdict::Pass, None) => Incoming { onward: Onward::Unrecorded(at), recording: None },
             (Verdict::Record, remote) => {
                 let parent = remote.as_ref().map(|remote| remote.at.span);
-                let state = remote.and_then(|remote| remote.state);
-                let mut span = Span::begin(Kind::Server, at, parent, state.clone(), &called.call.method);
+                let state = State::of(remote.as_ref());
+                let mut span = Span::begin(Kind::Server, at, parent, state.told(), &called.call.method);
                 span.set("jsonrpc.request.id", called.call.id.to_string().trim_matches('"'));
                 span.set("mcp.protocol.version", called.revision.date());
                 if called.revision.era() == Era::Legacy {
@@ -112,7 +112,7 @@ impl Tracer {
             Onward::Recorded(by, state) => {
                 let at = self.ids.within(by.trace, Verdict::Record);
                 let mut span =
-                    Span::begin(Kind::Client, at, Some(by.span), state.clone(), &called.call.method);
+                    Span::begin(Kind::Client, at, Some(by.span), state.told(), &called.call.method);
                 to.describe(&mut span);
                 if let (Some(kind), Some(name)) = (named(&called.call.method), to.target) {
                     span.target(kind, name);

@@ -34,7 +34,7 @@ pub(super) struct Span {
     pub(super) kind: Kind,
     pub(super) at: TraceParent,
     pub(super) parent: Option<[u8; 8]>,
-    pub(super) state: Option<Box<str>>,
+    pub(super) state: Option<Arc<str>>,
     pub(super) name: String,
     /// Since 1970.
     pub(super) begun_ns: u64,
@@ -58,7 +58,7 @@ impl Span {
         kind: Kind,
         at: TraceParent,
         parent: Option<[u8; 8]>,
-        state: Option<Box<str>>,
+        state: Option<Arc<str>>,
         method: &Method,
     ) -> Self {
         let begun_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

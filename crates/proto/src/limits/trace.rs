@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Spans that wait to be exported. More are dropped and counted: a call never waits for them.
 pub const QUEUE: usize = 2048;
 
+/// Bytes of a `tracestate` that a span keeps: eight times what the recommendation wants passed on. A longer one is passed on all the same.
+pub const STATE: usize = 4096;
+
 /// Spans that are handed in at once.
 pub const BATCH: usize = 512;
 

@@ -81,7 +81,9 @@ fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn is_tracestate(value: &str) -> bool {
+/// Is it a list of members as others keep about a trace?
+#[must_use]
+pub fn is_tracestate(value: &str) -> bool {
     let mut count = 0;
     value.split(',').map(str::trim).filter(|member| !member.is_empty()).all(|member| {
         count += 1;
