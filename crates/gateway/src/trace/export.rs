@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use cardan_dial::{FetchError, Http, HttpError};
+use cardan_proto::http::failure::HttpFailure;
+use cardan_proto::http::redirect::Unfollowed;
 use cardan_proto::limits::Limits;
 use cardan_proto::limits::trace::{ATTEMPTS, BACKOFF, BATCH, DELAY, FLUSH, POST, QUEUE};
 use http::StatusCode;
@@ -181,8 +183,7 @@ impl Shipping {
                     return self.delivered(self.batch.len(), &answer);
                 }
                 Ok((status, _)) => (format!("HTTP status {status}"), is_passing(status)),
-                Err(error @ FetchError::Setup(_)) => (error.to_string(), false),
-                Err(error) => (error.to_string(), true),
+                Err(error) => (said(&error), !matches!(error, FetchError::Setup(_))),
             };
             if self.trouble == Trouble::None {
                 self.trouble = Trouble::Told;
@@ -242,6 +243,16 @@ async fn late(until: Option<Instant>) {
     }
 }
 
+/// Why there was no answer. Of an address that it leads to no more is shown than of the one that was asked.
+fn said(error: &FetchError) -> String {
+    match error {
+        FetchError::Failed(HttpFailure::Redirect(Unfollowed { why, to })) if !to.is_empty() => {
+            format!("{why} (it leads to {})", shown(to))
+        }
+        error => error.to_string(),
+    }
+}
+
 /// May the same request be taken later? (OTLP, failures over HTTP)
 fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
@@ -252,6 +263,7 @@ mod tests {
     use super::super::context::TraceParent;
     use super::super::span::Kind;
     use super::*;
+    use cardan_proto::http::redirect::RedirectRefusal;
     use cardan_proto::method::Method;
 
     fn span() -> Span {
@@ -278,5 +290,17 @@ mod tests {
         // Nobody read them, so they are gone: none is missing from what is told.
         let refused = u64::try_from(QUEUE).unwrap();
         assert_eq!(exporter.tally(), Tally { crowded: 4, refused, ..Tally::default() });
+    }
+
+    /// T27: keys in the address that a collector leads to are shown as little as those in its own.
+    #[test]
+    fn t27_a_redirect_shows_no_path() {
+        for (to, shown) in
+            [("https://otlp.example/api/s3cret-key/v1/traces", "https://otlp.example"), ("/s3cret", "...")]
+        {
+            let redirect = Unfollowed { why: RedirectRefusal::ForeignOrigin, to: to.into() };
+            let said = said(&FetchError::Failed(HttpFailure::Redirect(redirect)));
+            assert!(said.ends_with(&format!("(it leads to {shown})")), "{said}");
+        }
     }
 }
