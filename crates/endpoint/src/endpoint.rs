@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cardan_proto::era::{Era, unsupported};
 use cardan_proto::http::cors::Cors;
 use cardan_proto::http::era::Undecided;
-use cardan_proto::http::headers::{self, Accepts, LAST_EVENT_ID};
+use cardan_proto::http::headers::{self, Accepts, CARDAN_PASS, LAST_EVENT_ID};
 use cardan_proto::http::ingress::{self, Admission, LegacyServing};
 use cardan_proto::jsonrpc::envelope::{Decoded, Envelope, Param};
 use cardan_proto::jsonrpc::fault::Fault;
@@ -25,7 +25,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use crate::body::Body;
 use crate::door::{CLOSING, Door, Doorway};
 use crate::elsewhere::{Came, settle};
-use crate::events::{self, Streams};
+use crate::events::{self, Streams, guarded};
 use crate::hub::Posted;
 use crate::ingress::{
     Meaning, Meaningless, Shown, admit, admit_forwarded, agreed, read_body, refused, understand,
@@ -96,10 +96,16 @@ pub(crate) struct Shared<H: Host> {
     pub(crate) sockets: Sockets,
     pub(crate) doorway: Doorway,
     pub(crate) traces: Traces,
+    veil: Option<&'static str>,
     pages: Vec<Page>,
 }
 
 impl<H: Host> Shared<H> {
+    /// Is this for nobody without a token, whether it is there or not?
+    pub(crate) fn veils(&self, path: &str) -> bool {
+        self.verify.is_some() && self.veil.is_some_and(|folder| path.starts_with(folder))
+    }
+
     pub(crate) fn service(&self, principal: Option<&Arc<str>>) -> Arc<H::Service> {
         match principal {
             None => Arc::clone(&self.anyone),
@@ -147,6 +153,7 @@ impl<H: Host> Endpoint<H> {
             sockets: Sockets::default(),
             doorway: Doorway::new(host.unfinished()),
             traces: options.traces,
+            veil: options.veil,
             pages: options.pages,
             host,
         }))
@@ -221,13 +228,7 @@ impl<H: Host> Endpoint<H> {
             Route::Messages => events::post(shared, parts, body).await,
             Route::Socket => socket::open(shared, parts),
             Route::Page(page) => page::show(shared, parts, page),
-            Route::Nowhere => {
-                // The guard comes first on every route: a page must not even learn what is here.
-                match shared.ingress.allow.check(&parts.uri, &parts.headers) {
-                    Ok(_) => Answer::on(parts.headers).status(StatusCode::NOT_FOUND),
-                    Err(_) => Answer::on(parts.headers).status(StatusCode::FORBIDDEN),
-                }
-            }
+            Route::Nowhere => nowhere(shared, parts),
         };
         if let Some(cors) = cors {
             cors.open(response.headers_mut());
@@ -266,6 +267,24 @@ fn preflight<H: Host>(shared: &Shared<H>, parts: &Parts, cors: &Cors) -> Respons
         Err(_) => *response.status_mut() = StatusCode::FORBIDDEN,
     }
     response
+}
+
+/// There is nothing here. The guard comes first on every route: a page must not even learn what is here, nor a stranger below
+/// the veil.
+fn nowhere<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> {
+    if shared.ingress.allow.check(&parts.uri, &parts.headers).is_err() || passes(shared, &parts) {
+        return Answer::on(parts.headers).status(StatusCode::FORBIDDEN);
+    }
+    let admitted = if shared.veils(parts.uri.path()) { guarded(shared, &parts).map(drop) } else { Ok(()) };
+    match admitted {
+        Ok(()) => Answer::on(parts.headers).status(StatusCode::NOT_FOUND),
+        Err(refusal) => Answer::on(parts.headers).refusal(*refusal),
+    }
+}
+
+/// Does it claim to have been let in by a replica? No replica forwards what leads nowhere.
+fn passes<H: Host>(shared: &Shared<H>, parts: &Parts) -> bool {
+    shared.sharing.is_some() && shared.veils(parts.uri.path()) && parts.headers.contains_key(CARDAN_PASS)
 }
 
 /// Streamable HTTP, both eras.

@@ -16,7 +16,7 @@ use cardan_proto::http::era::{LegacyOffer, Markers, Undecided, decide};
 use cardan_proto::http::headers::{CARDAN_PASS, MCP_PROTOCOL_VERSION, SessionHeader, single_text};
 use cardan_proto::http::ingress::{
     Access, Admission, Batches, Head, LegacyServing, Refusal, Shape, authorize, bearer, check_shape, guard,
-    sort, weigh,
+    know, sort, weigh,
 };
 use cardan_proto::http::stray::Strays;
 use cardan_proto::jsonrpc::envelope::{self, Call, Decoded, Envelope, MetaKey, Param};
@@ -42,8 +42,14 @@ pub(crate) fn admit<'a, H: Host>(
 ) -> Result<(Admission<'a>, Option<Arc<str>>), Refusal> {
     let head =
         Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers, content_length: length };
-    let admission = guard(head, &shared.ingress)?;
-    let principal = authorized(&parts.headers, shared)?;
+    let (admission, principal) = if shared.veils(parts.uri.path()) {
+        // Strangers are not told which method there would be.
+        know(head.uri, head.headers, &shared.ingress)?;
+        let principal = authorized(&parts.headers, shared)?;
+        (sort(head, &shared.ingress)?, principal)
+    } else {
+        (guard(head, &shared.ingress)?, authorized(&parts.headers, shared)?)
+    };
     weigh(admission, head, &shared.ingress)?;
     Ok((admission, principal))
 }

@@ -127,6 +127,7 @@ pub struct Options {
     pub(crate) pages: Vec<Page>,
     pub(crate) traces: Traces,
     pub(crate) replicas: Option<Replicas>,
+    pub(crate) veil: Option<&'static str>,
 }
 
 impl Options {
@@ -142,6 +143,7 @@ impl Options {
             pages: Vec::new(),
             traces: Traces::default(),
             replicas: None,
+            veil: None,
         }
     }
 
@@ -184,6 +186,12 @@ impl Options {
     /// Legacy sessions over Streamable HTTP are shared with these.
     pub fn replicas(mut self, replicas: Replicas) -> Self {
         self.replicas = Some(replicas);
+        self
+    }
+
+    /// Below this folder whoever has no good token, where one is asked for, cannot tell what is there from what is not.
+    pub(crate) fn veil(mut self, folder: &'static str) -> Self {
+        self.veil = Some(folder);
         self
     }
 

@@ -68,6 +68,7 @@ impl<H: Host + PartialEq> Sites<H> {
         folder: &'static str,
         find: impl Fn(&str) -> Option<H> + Send + Sync + 'static,
     ) -> Self {
+        let options = options.veil(folder);
         let whole = Endpoint::new(whole, options.clone());
         Self(Arc::new(Inner { whole, folder, options, find: Box::new(find), parts: Mutex::default() }))
     }

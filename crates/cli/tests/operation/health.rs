@@ -83,6 +83,32 @@ fn t16_strangers_learn_no_names() {
     }
 }
 
+/// T16: nor can strangers tell from what they are answered which servers there are.
+#[test]
+fn t16_strangers_cannot_guess_names() {
+    let keys = "[[gateway.keys]]\nname = 'ada'\nenv = 'ADA_TOKEN'\n";
+    let world = World::new("guess", &[&demo("alpha"), keys].concat());
+    let config = world.config();
+    let mut command = world.command(&["serve", "--listen", "127.0.0.1:0", "--config", &config]);
+    command.env("ADA_TOKEN", "ada-0123456789abcdef");
+    let gateway = Running::of(command);
+    for verb in ["GET", "POST", "PUT", "DELETE"] {
+        for below in ["mcp", "sse", "messages", "ws", "else", ""] {
+            let [there, nowhere] = ["alpha", "nobody"].map(|name| {
+                let got = gateway.ask(verb, &format!("/servers/{name}/{below}"), &[]);
+                let head =
+                    got.head.lines().filter(|line| !line.starts_with("date:")).collect::<Vec<_>>().join("\n");
+                (got.status, head, got.body)
+            });
+            assert_eq!((there.0, &there), (401, &nowhere), "{verb} {below}");
+        }
+    }
+    let ada = "Authorization: Bearer ada-0123456789abcdef";
+    let statuses =
+        ["alpha", "nobody"].map(|name| gateway.get(&format!("/servers/{name}/mcp"), &[ada]).status);
+    assert_eq!(statuses, [405, 404], "whoever may come in is told");
+}
+
 /// T16: why no calls may come is not told to strangers either.
 #[test]
 fn t16_strangers_do_not_learn_why() {
