@@ -124,6 +124,17 @@ async fn t15_a_completion_is_about_one_thing() {
             assert!(String::from_utf8_lossy(&completed).contains("x-one"), "{era:?} {completed:?}");
         }
     }
+    let before = front.refused();
+    let client = on_behalf(&front, "ada", Era::Modern).await;
+    for about in [
+        json!({ "type": "ref/prompt", "name": "one__greet" }),
+        json!({ "type": "ref/prompt", "name": "nobody" }),
+        json!({ "type": "ref/resource", "uri": "nowhere://{key}" }),
+    ] {
+        refused(complete(&client, about, "key").await);
+    }
+    let counted: Vec<_> = front.refused().into_iter().zip(before).map(|(now, before)| now - before).collect();
+    assert_eq!(counted, [2, 1, 0, 0, 0, 0], "each is counted, as a call is");
     front.end("done").await;
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cardan_client::{CallError, Client};
 use cardan_gateway::fleet::{self, Fleet, Spec};
-use cardan_gateway::front::{Front, Options};
+use cardan_gateway::front::{Front, Options, Refused};
 use cardan_gateway::rules::{Pattern, RuleSet, Rules};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
@@ -135,6 +135,11 @@ async fn t15_hidden_skills_are_nowhere() {
         assert_eq!(names(&bob).await.len(), left + 1);
         assert_eq!(bob.read_directory("skill://bake").await.unwrap().len(), 3);
     }
+    let counted: Vec<_> = Refused::ALL.into_iter().zip(front.refused()).collect();
+    assert!(
+        counted.contains(&(Refused::Policy, 2)) && counted.contains(&(Refused::Unknown, 2)),
+        "{counted:?}"
+    );
     let ada = on_behalf(&front, "ada", Era::Modern).await;
     let boil = ada.read_directory("skill://boil").await.unwrap();
     assert_eq!(boil.len(), 2, "{boil:?}");

@@ -33,12 +33,14 @@ pub(super) async fn complete(station: &Arc<Station>, cx: CallCx, called: Called)
                 None => station.find(Kind::Resources, uri).await?,
             };
             let Some((upstream, _)) = found else {
+                station.missed(&[Kind::Templates, Kind::Resources], uri);
                 return Err(Fault::invalid_params(format!("params.ref.uri: unknown template: {uri}")));
             };
             (upstream, "uri", quoted(uri), "name")
         }
         Reference::Prompt { name } => {
             let Some((upstream, own)) = station.find(Kind::Prompts, name).await? else {
+                station.missed(&[Kind::Prompts], name);
                 return Err(Fault::invalid_params(format!("params.ref.name: unknown prompt: {name}")));
             };
             (upstream, "name", quoted(&own), "uri")

@@ -87,6 +87,12 @@ impl Station {
         }
     }
 
+    /// Counts a try at something that the client is not offered: others are, or nobody is.
+    pub(super) fn missed(&self, kinds: &[Kind], key: &str) {
+        let hidden = kinds.iter().any(|kind| self.offered(*kind, key).is_some());
+        self.front.house.refusals.count(if hidden { Refused::Policy } else { Refused::Unknown });
+    }
+
     /// The client tried something, and has its answer already.
     pub(super) fn unheard(self: &Arc<Self>, call: &Call, why: Unheard) {
         let (kind, param) = match call.method {

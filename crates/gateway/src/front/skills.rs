@@ -15,7 +15,6 @@ use cardan_proto::session::event::{Answer, Called};
 use cardan_runtime::cx::CallCx;
 
 use super::desk::{Station, address};
-use super::refused::Refused;
 use super::several::{self, Missing};
 use super::view::View;
 use super::waiting::Waited;
@@ -49,7 +48,7 @@ pub(super) async fn ask(station: &Arc<Station>, cx: CallCx, called: Called) -> R
     let mut missing = Missing::default();
     let Some((upstream, answer)) = several::first(station, &cx, &called, &servers, &mut missing).await else {
         return Err(missing.0.unwrap_or_else(|| {
-            station.front.house.refusals.count(Refused::Unknown);
+            station.missed(&[Kind::Skills], &uri);
             nowhere(wanted)
         }));
     };
