@@ -41,7 +41,7 @@ pub(super) const CHECKS: [&str; 20] = [
 ];
 
 /// A judged cell.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Cell {
     pub(super) passed: usize,
     /// Checks that fail in direct runs too, and what then was seen.
@@ -81,6 +81,11 @@ impl Cell {
         } else {
             Standing::Green
         }
+    }
+
+    /// Whether something failed once, and nothing direct tells why.
+    pub(super) fn is_lucky(&self) -> bool {
+        self.second.iter().any(|(_, _, seen)| seen.is_none())
     }
 
     /// What is wrong with it, if anything is.
