@@ -157,6 +157,11 @@ impl Failure {
         self.circumstances.fault.as_ref()
     }
 
+    /// Does the server not know the method?
+    pub(crate) fn is_unknown_method(&self) -> bool {
+        self.fault().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND)
+    }
+
     /// With what was seen on the way, where it may explain the failure.
     pub(crate) fn seen(mut self, findings: Vec<Finding>) -> Self {
         let explains =

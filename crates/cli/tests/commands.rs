@@ -136,6 +136,23 @@ fn lists_are_complete() {
     demo(&["list", "tols"]).exits(1).tells(&["did you mean `tools`?"]);
 }
 
+/// CLI-10: a server with resources that does not know templates has none of them; who asks for just these is told.
+#[test]
+fn cli_10_what_a_server_does_not_list_is_empty() {
+    if !has_python() {
+        return;
+    }
+    let scratch = Scratch::new("no-templates");
+    let log = scratch.file("log");
+    let list = |words: &[&str]| cardan(&[&["list"], words, &odd_server("no templates", &log)].concat());
+    let lists = list(&["--json"]).exits(0).json();
+    assert_eq!(
+        (&lists["resources"][0]["uri"], &lists["resourceTemplates"]),
+        (&json!("odd://it"), &json!([]))
+    );
+    list(&["templates"]).exits(10);
+}
+
 /// CLI-10: resources are within reach.
 #[test]
 fn resources_are_read() {

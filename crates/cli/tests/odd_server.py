@@ -172,7 +172,8 @@ with open(log, "a", encoding="utf-8") as kept:
         elif method == "initialize":
             version = message["params"]["protocolVersion"]
             info = {"name": "odd", "version": "1"}
-            offered = {"tools": {}, "prompts": {}} if manner == "bad list" else {"tools": {}}
+            more = {"bad list": {"prompts": {}}, "no templates": {"resources": {}}}
+            offered = {"tools": {}, **more.get(manner, {})}
             result = {"protocolVersion": version, "capabilities": offered, "serverInfo": info}
             greets, manner = manner.startswith("greets "), manner.removeprefix("greets ")
             if not (greets and around(number, result)):
@@ -193,6 +194,8 @@ with open(log, "a", encoding="utf-8") as kept:
             more = {"nextCursor": "again"} if manner == "circles" else {}
             bad = [{"name": "noschema"}] if manner == "bad list" else []
             send({"id": number, "result": {"tools": bad + [tool], **more}})
+        elif method == "resources/list" and manner == "no templates":
+            send({"id": number, "result": {"resources": [{"uri": "odd://it", "name": "it"}]}})
         elif method == "prompts/list":
             send({"id": number, "result": {"prompts": [{}, {"name": "bad", "arguments": 5}, {"name": "fine"}]}})
         elif method == "prompts/get":

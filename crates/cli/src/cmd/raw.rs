@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use cardan_config::closest::closest;
-use cardan_proto::jsonrpc::fault::code;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::Vetting;
 use clap::Args;
@@ -56,9 +55,7 @@ pub(crate) async fn run(args: RawArgs) -> Result<(), Failure> {
             Form::Json => output::print_json(raw.as_str()),
             Form::Text => show_json(raw.as_str()),
         },
-        Err(failure) if failure.fault().is_some_and(|fault| fault.code == code::METHOD_NOT_FOUND) => {
-            Err(failure.next(advice(&connection, &name)))
-        }
+        Err(failure) if failure.is_unknown_method() => Err(failure.next(advice(&connection, &name))),
         Err(failure) => Err(failure),
     };
     connection.finish(outcome).await
