@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 use crate::function::Function;
 use crate::misread::meant_or;
-use crate::schema::Shape;
+use crate::schema::{Shape, Times};
 use crate::spelled::{Spelled, compact};
 use crate::talk::console::stdin_is_data;
 
@@ -72,6 +72,14 @@ impl Arguments {
         self.given.iter().any(|(given, _)| given == key)
     }
 
+    /// How often a word gives this key.
+    fn times(&self, key: &str) -> Times {
+        match self.given.iter().filter(|(given, _)| given == key).nth(1) {
+            Some(_) => Times::Several,
+            None => Times::Once,
+        }
+    }
+
     /// Typed by the tool's schema; unknown and wrong ones are told.
     pub(crate) fn typed_for(self, tool: &str, shape: &Shape<'_>) -> Result<Map<String, Value>, Failure> {
         self.know_all(shape, tool)?;
@@ -110,12 +118,14 @@ impl Arguments {
     pub(crate) fn unchecked(self, schema: &Value) -> Result<Map<String, Value>, Failure> {
         let shape = Shape::of(schema);
         let mut object = self.unreplaced();
-        for (key, given) in self.given {
+        for (key, given) in &self.given {
             let value = match given {
-                Given::Json { value, .. } => value,
-                Given::Text(text) => shape.typed(&key, &text).unwrap_or(Value::String(text)),
+                Given::Json { value, .. } => value.clone(),
+                Given::Text(text) => {
+                    shape.typed(key, text, self.times(key)).unwrap_or_else(|_| Value::String(text.clone()))
+                }
             };
-            put(&mut object, &shape, key, value)?;
+            put(&mut object, &shape, key.clone(), value)?;
         }
         Ok(object)
     }
@@ -164,15 +174,15 @@ impl Arguments {
 
     fn typed(self, shape: &Shape<'_>) -> Result<Map<String, Value>, Failure> {
         let mut object = self.unreplaced();
-        for (key, given) in self.given {
+        for (key, given) in &self.given {
             let value = match given {
-                Given::Json { value, .. } => value,
-                Given::Text(text) => shape.typed(&key, &text).map_err(|why| {
+                Given::Json { value, .. } => value.clone(),
+                Given::Text(text) => shape.typed(key, text, self.times(key)).map_err(|why| {
                     Failure::usage(format!("/arguments/{key}: {why}"))
-                        .next(format!("write it as {}", shape.example(&key)))
+                        .next(format!("write it as {}", shape.example(key)))
                 })?,
             };
-            put(&mut object, shape, key, value)?;
+            put(&mut object, shape, key.clone(), value)?;
         }
         Ok(object)
     }

@@ -5,6 +5,10 @@
 
 use serde_json::{Map, Value};
 
+mod types;
+
+pub(crate) use self::types::Times;
+
 /// The schema of a tool's arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape<'a> {
@@ -84,8 +88,7 @@ impl<'a> Shape<'a> {
         let Some(member) = self.member(name).filter(|_| self.is_list(name)) else {
             return format!("{name}=<{}>", self.kind(name));
         };
-        let item =
-            self.resolve(member).get("items").map_or_else(|| "any".to_owned(), |items| self.kind_of(items));
+        let item = self.items(member).first().map_or_else(|| "any".to_owned(), |items| self.kind_of(items));
         format!("{name}=<{item}>, again for each")
     }
 
@@ -109,10 +112,8 @@ impl<'a> Shape<'a> {
     /// The values that it lists for a member, or for what a member is a list of.
     pub(crate) fn values(&self, name: &str) -> Vec<String> {
         let Some(member) = self.member(name) else { return Vec::new() };
-        let member = match member.get("items").filter(|_| self.is_list(name)) {
-            Some(items) => self.resolve(items),
-            None => member,
-        };
+        let items = if self.is_list(name) { self.items(member) } else { Vec::new() };
+        let member = items.first().map_or(member, |items| self.resolve(items));
         let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if let Some(values) = member.get("enum").and_then(Value::as_array) {
             return values.iter().map(word).collect();
@@ -136,45 +137,6 @@ impl<'a> Shape<'a> {
     /// Can a member be nothing but true or false?
     pub(crate) fn is_yes_or_no(&self, name: &str) -> bool {
         self.member(name).is_some_and(|member| self.types(member) == ["boolean"])
-    }
-
-    /// The value that `text` means for the member `name`.
-    pub(crate) fn typed(&self, name: &str, text: &str) -> Result<Value, String> {
-        match self.member(name) {
-            Some(member) => self.typed_as(member, text),
-            None => Ok(guessed(text)),
-        }
-    }
-
-    fn typed_as(&self, node: &Value, text: &str) -> Result<Value, String> {
-        let types = self.types(node);
-        if types.is_empty() {
-            return Ok(guessed(text));
-        }
-        // Text is tried last: where a number or a list is allowed too, that is what was meant.
-        for kind in types.iter().filter(|kind| **kind != "string") {
-            if let Some(value) = self.read(node, kind, text) {
-                return Ok(value);
-            }
-        }
-        if types.contains(&"string") {
-            return Ok(Value::String(text.to_owned()));
-        }
-        Err(format!(
-            "{text:?} is not {}",
-            types.iter().map(|kind| described(kind)).collect::<Vec<_>>().join(" or ")
-        ))
-    }
-
-    fn read(&self, node: &Value, kind: &str, text: &str) -> Option<Value> {
-        let json = || serde_json::from_str::<Value>(text.trim()).ok();
-        match kind {
-            "array" if !text.trim_start().starts_with('[') => {
-                let item = self.resolve(node).get("items").map(|items| self.typed_as(items, text));
-                item.unwrap_or_else(|| Ok(guessed(text))).ok().map(|item| Value::Array(vec![item]))
-            }
-            kind => json().filter(|value| is_of(kind, value)),
-        }
     }
 
     /// Does it say nothing beyond what [`Shape::check`] looks at? Most do, and need no more.
@@ -272,42 +234,6 @@ impl<'a> Shape<'a> {
         }
         node
     }
-
-    /// The types a node allows; none: any.
-    fn types(&self, node: &'a Value) -> Vec<&'a str> {
-        self.types_within(node, MAX_HOPS)
-    }
-
-    fn types_within(&self, node: &'a Value, hops: usize) -> Vec<&'a str> {
-        let node = self.resolve(node);
-        match node.get("type") {
-            Some(Value::String(kind)) => return vec![kind],
-            Some(Value::Array(kinds)) => return kinds.iter().filter_map(Value::as_str).collect(),
-            _ => {}
-        }
-        if let Some(values) = node.get("enum").and_then(Value::as_array) {
-            return distinct(values.iter().map(type_of));
-        }
-        if let Some(value) = node.get("const") {
-            return vec![type_of(value)];
-        }
-        let branches = ["anyOf", "oneOf"].iter().find_map(|word| node.get(word)?.as_array());
-        let Some(branches) = branches.filter(|_| hops > 0) else { return Vec::new() };
-        let each: Vec<Vec<&str>> =
-            branches.iter().map(|branch| self.types_within(branch, hops - 1)).collect();
-        // One branch that takes anything makes the whole take anything.
-        if each.iter().any(Vec::is_empty) { Vec::new() } else { distinct(each.into_iter().flatten()) }
-    }
-
-    /// The words to choose from, when there is nothing else.
-    fn choices(&self, node: &'a Value) -> Option<Vec<&'a str>> {
-        let node = self.resolve(node);
-        if let Some(values) = node.get("enum").and_then(Value::as_array) {
-            return values.iter().map(Value::as_str).collect();
-        }
-        let branches = node.get("oneOf")?.as_array()?;
-        branches.iter().map(|branch| branch.get("const")?.as_str()).collect()
-    }
 }
 
 /// Is it something that is looked at, or that asks for nothing?
@@ -327,23 +253,6 @@ fn is_plain(word: &str, value: &Value, depth: usize) -> bool {
 
 fn required(node: &Value) -> impl Iterator<Item = &str> {
     node.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// Without a schema: JSON where it is JSON, else text. Who writes `12e4` there means a name, not a power of ten.
-fn guessed(text: &str) -> Value {
-    let is_name = |value: &Value| value.is_number() && text.contains(['e', 'E']);
-    let json = serde_json::from_str(text).ok().filter(|value| !is_name(value));
-    json.unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
-fn distinct<'a>(kinds: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for kind in kinds {
-        if !seen.contains(&kind) {
-            seen.push(kind);
-        }
-    }
-    seen
 }
 
 fn type_of(value: &Value) -> &'static str {

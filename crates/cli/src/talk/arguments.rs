@@ -9,7 +9,7 @@ use super::console::{Console, Reply, Talk};
 use super::field::{self, Entry, names_a_secret};
 use super::form::one_line;
 use crate::members::Members;
-use crate::schema::Shape;
+use crate::schema::{Shape, Times};
 
 /// Asks for what `tool` needs and `object` lacks. Who ends the questions leaves the rest missing.
 pub(crate) async fn of_tool(
@@ -73,7 +73,7 @@ async fn of_member(talk: &mut Talk, members: &Members<'_>, name: &str) -> Option
 fn meant(shape: &Shape<'_>, name: &str, line: &str) -> Result<Value, String> {
     match shape.is_yes_or_no(name) {
         true => field::yes_or_no(line, Entry::Typed).map(Value::Bool),
-        false => shape.typed(name, line),
+        false => shape.typed(name, line, Times::Once),
     }
 }
 
