@@ -257,14 +257,36 @@ fn pair(word: &str) -> Result<(String, Given), Failure> {
     Ok((key.to_owned(), Given::Json { value, text }))
 }
 
+/// Where the text of a value stands.
+enum Place<'a> {
+    Here(&'a str),
+    Stdin,
+    File(&'a str),
+}
+
+impl<'a> Place<'a> {
+    fn of(value: &'a str) -> Self {
+        match value.strip_prefix('@') {
+            None if value == "-" => Self::Stdin,
+            None => Self::Here(value),
+            Some(text) if text.starts_with('@') => Self::Here(text),
+            Some("-") => Self::Stdin,
+            Some(path) => Self::File(path),
+        }
+    }
+}
+
+/// Is all of `key=value` in the word itself, so that nothing is read for it?
+pub(crate) fn is_whole(word: &str) -> bool {
+    word.split_once('=').is_none_or(|(_, value)| matches!(Place::of(value), Place::Here(_)))
+}
+
 /// The text itself, or that of a file.
 fn contents(value: &str) -> Result<String, Failure> {
-    match value.strip_prefix('@') {
-        None if value == "-" => stdin(),
-        None => Ok(value.to_owned()),
-        Some(text) if text.starts_with('@') => Ok(text.to_owned()),
-        Some("-") => stdin(),
-        Some(path) => match file(path) {
+    match Place::of(value) {
+        Place::Here(text) => Ok(text.to_owned()),
+        Place::Stdin => stdin(),
+        Place::File(path) => match file(path) {
             // One that is there was meant.
             Err(failure) if !fs::exists(path).unwrap_or(false) => Err(failure.next("for a plain @ write @@")),
             read => read,

@@ -251,6 +251,22 @@ fn tab_starts_nothing() {
     assert_eq!(asked.expect("an answer in time"), proposed);
 }
 
+/// CLI-51: nothing is read for a word that stands before the cursor, so that nobody waits for what the shell's stdin brings.
+#[test]
+fn cli_51_tab_reads_no_stdin() {
+    let world = World::new("stdin");
+    for word in ["other=-", "other:=-", "other=@-"] {
+        let mut command = Command::new(CARDAN);
+        command.args(["__complete", "zsh", "prompt", "demo", "greet", word, "name="]);
+        command.envs(world.env.iter().cloned()).current_dir(world.scratch.file(""));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let open = child.stdin.take();
+        finish(child).exits(0).prints("");
+        drop(open);
+    }
+}
+
 /// CLI-50, CLI-51: at a terminal, with the keys that people press.
 #[test]
 fn bash_completes_at_a_terminal() {

@@ -31,7 +31,7 @@ impl<'a> Shape<'a> {
     /// The value that `text` means for the member `name`.
     pub(crate) fn typed(&self, name: &str, text: &str, times: Times) -> Result<Value, String> {
         let Some(member) = self.member(name) else { return Ok(guessed(text)) };
-        let left = &mut MAX_NODES.clone();
+        let left = &mut { MAX_NODES };
         if times == Times::Several
             && self.is_list(name)
             && let Some(list) = self.as_list(member, text, left)
@@ -53,7 +53,7 @@ impl<'a> Shape<'a> {
         let json = serde_json::from_str::<Value>(text.trim()).ok();
         let json = json.filter(|value| types.iter().any(|kind| *kind != "string" && is_of(kind, value)));
         let json = json.filter(|value| !(may_be_text && is_name(value, text)));
-        if let Some(value) = json.as_ref().filter(|value| self.allows(node, value, &mut MAX_NODES.clone())) {
+        if let Some(value) = json.as_ref().filter(|value| self.allows(node, value, &mut { MAX_NODES })) {
             return Ok(value.clone());
         }
         if may_be_text {
@@ -83,7 +83,7 @@ impl<'a> Shape<'a> {
 
     /// The types a node allows; none: any, or more than can be told.
     pub(super) fn types(&self, node: &'a Value) -> Vec<&'a str> {
-        self.types_within(node, &mut MAX_NODES.clone())
+        self.types_within(node, &mut { MAX_NODES })
     }
 
     fn types_within(&self, node: &'a Value, left: &mut usize) -> Vec<&'a str> {
@@ -146,7 +146,7 @@ impl<'a> Shape<'a> {
 
     /// The words to choose from, when there is nothing else.
     pub(super) fn choices(&self, node: &'a Value) -> Option<Vec<&'a str>> {
-        self.choices_within(node, &mut MAX_NODES.clone())
+        self.choices_within(node, &mut { MAX_NODES })
     }
 
     fn choices_within(&self, node: &'a Value, left: &mut usize) -> Option<Vec<&'a str>> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::known::file;
 use super::walk::Walk;
+use crate::arguments::is_whole;
 use crate::cmd::complete::params;
 use crate::named::Named;
 use crate::warm;
@@ -16,8 +17,9 @@ pub(super) fn asked(walk: &Walk<'_>, of: &str, (key, typed): (&str, &str), given
     let Some(server) = walk.words.first() else { return Vec::new() };
     let Ok(named) = Named::find(server, file(walk)) else { return Vec::new() };
     let pair = format!("{key}={typed}");
-    let words = std::iter::once(pair.as_str()).chain(given.iter().copied());
-    let words = words.filter(|word| !word.contains("=@")).map(str::to_owned).collect();
+    // No file is read, and nobody types into stdin, which is the shell's.
+    let given = given.iter().copied().filter(|word| is_whole(word));
+    let words = std::iter::once(pair.as_str()).chain(given).map(str::to_owned).collect();
     let Ok(params) = params(of.to_owned(), words) else { return Vec::new() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
