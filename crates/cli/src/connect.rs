@@ -297,7 +297,7 @@ impl Connection {
                 deadline
             };
             tokio::select! {
-                done = during(RUNNING, self.bounds, wait) => Ok(done),
+                done = during(RUNNING, self.bounds.of_task(), wait) => Ok(done),
                 () = self.interrupts.first() => Err(interrupted()),
                 after = late => {
                     let message = format!("the task had not ended after {:.1} s", after.as_secs_f64());

@@ -75,6 +75,11 @@ impl Bounds {
         Self { silence: bound(limits.call_idle_timeout), total: bound(limits.call_total_timeout) }
     }
 
+    /// Those of a task: it may be silent as long as it likes, because each look at it is a call of its own.
+    pub(crate) fn of_task(self) -> Self {
+        Self { silence: None, ..self }
+    }
+
     /// After how long it ends, if nothing more is heard than was then.
     fn end(self, heard: Duration) -> Option<Duration> {
         let silence = self.silence.map(|silence| heard + silence);
@@ -389,6 +394,17 @@ mod tests {
         assert!(shown(40).ends_with(" 42 s of 70 s"), "{}", shown(40));
         assert!(shown(90).ends_with(" 92 s of 100 s"), "{}", shown(90));
         assert_eq!(Bounds::default().end(seconds(5)), None);
+    }
+
+    /// CLI-19: a task that says nothing for long is still waited for, and that is shown.
+    #[test]
+    fn cli_19_a_silent_task_is_not_over() {
+        let seconds = |secs| Duration::from_secs(secs);
+        let bounds = Bounds { silence: Some(seconds(30)), total: Some(seconds(600)) };
+        for (bounds, is_over) in [(bounds, true), (bounds.of_task(), false)] {
+            assert_eq!(Run::new("x", bounds).is_over(seconds(31)), is_over);
+        }
+        assert!(Run::new("x", bounds.of_task()).is_over(seconds(601)));
     }
 
     /// A line for each is told at once, but for the time that someone is asked: then it is one, at the end.
