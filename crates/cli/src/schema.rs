@@ -212,6 +212,11 @@ impl<'a> Shape<'a> {
         self.described(name, "description")?.as_str()
     }
 
+    /// What a member is called for people.
+    pub(crate) fn title_of(&self, name: &str) -> Option<&'a str> {
+        self.described(name, "title")?.as_str()
+    }
+
     /// Beside a reference stand words that count more than those where it leads.
     fn described(&self, name: &str, word: &str) -> Option<&'a Value> {
         let here = self.resolve(self.root).get("properties")?.get(name)?;

@@ -6,6 +6,7 @@ The first argument is the file where every line it reads is kept, the second a J
 - withdraw: a pipe; a line in it withdraws the first ask, the next one makes the others
 - visits: addresses that must be visited before the call; a line in the pipe "end" ends them, without one they never do
 - schema: of the tool's arguments
+- prompts: what it lists; each is filled in with its arguments
 - fails: the call fails in the end
 """
 
@@ -88,11 +89,16 @@ while True:
     if method == "initialize":
         version = message["params"]["protocolVersion"]
         info = {"name": script.get("name", "asking"), "version": "1"}
-        abilities = {"tools": {}, "logging": {}}
+        abilities = {"tools": {}, "logging": {}, **({"prompts": {}} if "prompts" in script else {})}
         send({"id": number, "result": {"protocolVersion": version, "capabilities": abilities, "serverInfo": info}})
     elif method == "tools/list":
         schema = script.get("schema", {"type": "object"})
         send({"id": number, "result": {"tools": [{"name": "go", "inputSchema": schema}]}})
+    elif method == "prompts/list" and "prompts" in script:
+        send({"id": number, "result": {"prompts": script["prompts"]}})
+    elif method == "prompts/get":
+        text = json.dumps(message["params"].get("arguments"), sort_keys=True)
+        send({"id": number, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}})
     elif method == "tools/call":
         call(number, message["params"].get("arguments"))
     elif method is not None:

@@ -6,7 +6,7 @@ use cardan_proto::model::Prompt;
 use serde_json::{Map, Value};
 
 use super::console::{Console, Reply, Talk};
-use super::field::{self, Entry, names_a_secret};
+use super::field::{self, Entry, calls_a_secret};
 use super::form::one_line;
 use crate::members::Members;
 use crate::schema::{Shape, Times};
@@ -47,8 +47,10 @@ async fn of_member(talk: &mut Talk, members: &Members<'_>, name: &str) -> Option
         talk.say(&format!("  {}) {}", index + 1, one_line(choice)));
     }
     let default = shape.default_of(name);
-    let hidden = names_a_secret(name) && choices.is_empty();
-    let bracket = default.map(|value| format!(" [{}]", shown(value))).unwrap_or_default();
+    let hidden = calls_a_secret(name, shape.title_of(name)) && choices.is_empty();
+    let bracket =
+        default.map(|value| if hidden { " [hidden]".to_owned() } else { format!(" [{}]", shown(value)) });
+    let bracket = bracket.unwrap_or_default();
     let prompt = format!("{}{bracket}: ", one_line(name));
     loop {
         let reply = if hidden { talk.ask_hidden(&prompt).await } else { talk.ask(&prompt).await };
@@ -64,6 +66,10 @@ async fn of_member(talk: &mut Talk, members: &Members<'_>, name: &str) -> Option
         match flaws {
             Ok((flaws, value)) if flaws.is_empty() => return Some(value),
             Ok((flaws, _)) => talk.say(&one_line(&flaws.join("; "))),
+            // It says what was typed.
+            Err(_) if hidden => {
+                talk.say(&format!("/arguments/{}: it is not {}", one_line(name), one_line(&kind)))
+            }
             Err(why) => talk.say(&format!("/arguments/{}: {}", one_line(name), one_line(&why))),
         }
     }
@@ -95,8 +101,10 @@ pub(crate) async fn of_prompt(console: &Console, prompt: &Prompt, given: &mut BT
             talk.quote(description);
         }
         let question = format!("{}: ", one_line(&argument.name));
+        let hidden = calls_a_secret(&argument.name, argument.title.as_deref());
         let text = loop {
-            match talk.ask(&question).await {
+            let reply = if hidden { talk.ask_hidden(&question).await } else { talk.ask(&question).await };
+            match reply {
                 Reply::Line(line) if line.is_empty() => {}
                 Reply::Line(line) => break line,
                 Reply::End => return,

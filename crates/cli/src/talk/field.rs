@@ -114,7 +114,12 @@ pub(crate) fn shown(value: &ElicitValue) -> String {
 pub(crate) fn is_secret(name: &str, field: &Field) -> bool {
     field.r#type == FieldType::String
         && field.values().is_none()
-        && [Some(name), field.title.as_deref()].into_iter().flatten().any(names_a_secret)
+        && calls_a_secret(name, field.title.as_deref())
+}
+
+/// Does either of the names that something has, its own and the one for people, name a secret?
+pub(super) fn calls_a_secret(name: &str, title: Option<&str>) -> bool {
+    [Some(name), title].into_iter().flatten().any(names_a_secret)
 }
 
 /// Words that stand for a secret by themselves, also at the end of a longer word.

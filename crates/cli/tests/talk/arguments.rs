@@ -131,6 +131,44 @@ fn arguments_of_prompts_are_asked_for() {
     seat.end().exits(1);
 }
 
+/// CLI-47: what looks like a secret, by its name or by its title, is not shown while it is typed, nor said again.
+#[test]
+fn cli_47_secrets_are_typed_unseen() {
+    let arguments = json!([
+        { "name": "password", "required": true }, { "name": "k", "title": "API key", "required": true },
+        { "name": "who", "required": true },
+    ]);
+    let script = json!({
+        "prompts": [{ "name": "login", "arguments": arguments }],
+        "schema": {
+            "type": "object",
+            "properties": { "k": { "type": "string", "title": "API key", "default": "hunter1" }, "pin": { "type": "integer" } },
+            "required": ["k", "pin"],
+        },
+    });
+    let Some(scene) = Scene::new("unseen", &script) else { return };
+    let (server, log, script) = scene.server();
+    let printed = scene.file("stdout");
+    let words = ["prompt", "login", "--", "python3", server, &log, script];
+    let mut seat = Pty::new(80).stdout(File::create(&printed).unwrap()).start(&words);
+    for (prompt, typed, is_shown) in
+        [("password: ", "hunter2\r", false), ("k: ", "hunter3\r", false), ("who: ", "Ada\r", true)]
+    {
+        seat.sees(prompt);
+        assert_eq!(seat.modes().0, is_shown, "{prompt}");
+        seat.types(typed);
+    }
+    let shown = seat.end().exits(0).written();
+    assert!(!shown.contains("hunter") && shown.contains("Ada"), "{shown}");
+    assert!(scene.printed().contains(r#"{"k": "hunter3", "password": "hunter2", "who": "Ada"}"#));
+
+    let mut seat = scene.call(&[]);
+    seat.sees("k [hidden]: ").types("\r").sees("pin: ").types("hunter4\r");
+    seat.sees("/arguments/pin: it is not integer").sees("pin: ").types("4\r");
+    let shown = seat.end().exits(0).written();
+    assert!(!shown.contains("hunter"), "{shown}");
+}
+
 /// CLI-46: a call as it is written in code, and stdin as a value.
 #[test]
 fn cli_46_arguments_are_one_word_or_stdin() {
