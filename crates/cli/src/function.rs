@@ -47,8 +47,12 @@ fn arguments(mut rest: &str) -> Result<Vec<(String, Given)>, String> {
 }
 
 fn key(rest: &str) -> Result<(String, &str), String> {
-    if rest.starts_with('"') {
-        let (key, behind) = json(rest)?;
+    let quoted = match rest.strip_prefix('\'') {
+        Some(inside) => Some(single(inside).map(|(key, _, behind)| (key, behind))?),
+        None if rest.starts_with('"') => Some(json(rest)?),
+        None => None,
+    };
+    if let Some((key, behind)) = quoted {
         let behind = behind.trim_start().strip_prefix(':');
         return match (key, behind) {
             (Value::String(key), Some(behind)) => Ok((key, behind)),
@@ -63,8 +67,12 @@ fn key(rest: &str) -> Result<(String, &str), String> {
     }
 }
 
-/// JSON, or a bare word up to the next comma, which the schema types.
+/// JSON, text in single quotes, or a bare word up to the next comma, which the schema types.
 fn value(rest: &str) -> Result<(Given, &str), String> {
+    if let Some(inside) = rest.strip_prefix('\'') {
+        let (value, text, behind) = single(inside)?;
+        return Ok((Given::Json { value, text }, behind));
+    }
     if rest.starts_with(['"', '[', '{']) {
         return json(rest).map(|(value, behind)| {
             let text = rest[..rest.len() - behind.len()].to_owned();
@@ -76,6 +84,29 @@ fn value(rest: &str) -> Result<(Given, &str), String> {
         "" => Err("has no value".to_owned()),
         word => Ok((Given::Text(word.to_owned()), behind)),
     }
+}
+
+/// Text up to the next single quote, the same as JSON writes it, and what is behind. A backslash means what it means there.
+fn single(inside: &str) -> Result<(Value, String, &str), String> {
+    let mut text = String::from('"');
+    let mut chars = inside.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\'' => {
+                text.push('"');
+                let value = json(&text)?.0;
+                return Ok((value, text, &inside[at + 1..]));
+            }
+            '\\' => match chars.next() {
+                Some((_, '\'')) => text.push('\''),
+                escaped => text.extend(['\\'].into_iter().chain(escaped.map(|(_, c)| c))),
+            },
+            '"' => text.push_str("\\\""),
+            c if c.is_control() => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    Err("there is no `'` at its end".to_owned())
 }
 
 fn json(rest: &str) -> Result<(Value, &str), String> {
@@ -115,7 +146,21 @@ mod tests {
             read("f(when: 12:30, who: Ada L)"),
             r#"f [("when", Text("12:30")), ("who", Text("Ada L"))]"#
         );
+        for (single, double) in [
+            (
+                r#"f('odd, key': 'a, "b") \' \\ \u00e9 (', n: 1)"#,
+                r#"f("odd, key": "a, \"b\") ' \\ \u00e9 (", n: 1)"#,
+            ),
+            ("f(a: 'x\ty', b: '')", r#"f(a: "x\u0009y", b: "")"#),
+        ] {
+            assert_eq!(read(single), read(double));
+        }
+        assert_eq!(read("f(a: it's)"), r#"f [("a", Text("it's"))]"#);
         for (wrong, told) in [
+            ("f(a: 'x)", "no `'`"),
+            ("f(a: '\\x')", "not JSON"),
+            ("f(a: 'x\\')", "no `'`"),
+            ("f(a: 'x' 1)", "no comma"),
             ("f(a: 1", "no `)`"),
             ("(a: 1)", "no name"),
             ("f(a)", "no `key:`"),
