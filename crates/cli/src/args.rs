@@ -28,6 +28,7 @@ use crate::cmd::ping::PingArgs;
 use crate::cmd::raw::RawArgs;
 use crate::cmd::search::SearchArgs;
 use crate::cmd::servers::args::ServersArgs;
+use crate::home::path;
 use crate::look::Tagging;
 use crate::look::args::{ContentArgs, LookArgs, OUTPUT, asked};
 use crate::output::Form;
@@ -361,7 +362,7 @@ pub(crate) struct Options {
     #[arg(long, help_heading = ANSWERS)]
     pub(crate) no_input: bool,
     /// A directory that the server may look at
-    #[arg(long = "root", value_name = "DIR", help_heading = ANSWERS)]
+    #[arg(long = "root", value_name = "DIR", value_parser = path(), help_heading = ANSWERS)]
     pub(crate) roots: Vec<PathBuf>,
     /// Reach a configured server through the daemon, which keeps it running; it is started if there is none
     #[arg(long, help_heading = CONNECTION)]
@@ -400,7 +401,7 @@ impl Options {
 #[derive(Debug, Args)]
 pub(crate) struct Server {
     /// Look a server's name up in this file and no other
-    #[arg(long, value_name = "FILE", help_heading = SERVER)]
+    #[arg(long, value_name = "FILE", value_parser = path(), help_heading = SERVER)]
     pub(crate) config: Option<PathBuf>,
     /// Send a header with every HTTP request
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header, help_heading = SERVER)]
@@ -409,13 +410,13 @@ pub(crate) struct Server {
     #[arg(long, value_name = "VARIABLE", help_heading = SERVER)]
     pub(crate) bearer_env: Option<String>,
     /// Trust the certificates in this PEM file beside the machine's own
-    #[arg(long, value_name = "FILE", help_heading = SERVER)]
+    #[arg(long, value_name = "FILE", value_parser = path(), help_heading = SERVER)]
     pub(crate) ca: Option<PathBuf>,
     /// Show this certificate (PEM) to servers that ask for one
-    #[arg(long, value_name = "FILE", requires = "client_key", help_heading = SERVER)]
+    #[arg(long, value_name = "FILE", value_parser = path(), requires = "client_key", help_heading = SERVER)]
     pub(crate) client_cert: Option<PathBuf>,
     /// The key of that certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "client_cert", help_heading = SERVER)]
+    #[arg(long, value_name = "FILE", value_parser = path(), requires = "client_cert", help_heading = SERVER)]
     pub(crate) client_key: Option<PathBuf>,
     /// Believe any certificate: whoever is on the way can read and change everything
     #[arg(long, help_heading = SERVER)]
@@ -424,7 +425,7 @@ pub(crate) struct Server {
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = pair, help_heading = SERVER)]
     pub(crate) env: Vec<(String, String)>,
     /// Where the server is started
-    #[arg(long, value_name = "DIR", help_heading = SERVER)]
+    #[arg(long, value_name = "DIR", value_parser = path(), help_heading = SERVER)]
     pub(crate) cwd: Option<PathBuf>,
     /// The server's command
     #[arg(last = true, value_name = "COMMAND")]

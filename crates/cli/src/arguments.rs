@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 use crate::function::Function;
+use crate::home::at_home;
 use crate::misread::meant_or;
 use crate::schema::{Shape, Times};
 use crate::spelled::{Spelled, compact};
@@ -288,14 +289,16 @@ fn contents(value: &str) -> Result<String, Failure> {
         Place::Stdin => stdin(),
         Place::File(path) => match file(path) {
             // One that is there was meant.
-            Err(failure) if !fs::exists(path).unwrap_or(false) => Err(failure.next("for a plain @ write @@")),
+            Err(failure) if !fs::exists(at_home(path)).unwrap_or(false) => {
+                Err(failure.next("for a plain @ write @@"))
+            }
             read => read,
         },
     }
 }
 
 fn file(path: &str) -> Result<String, Failure> {
-    let text = fs::File::open(path).and_then(bounded);
+    let text = fs::File::open(at_home(path)).and_then(bounded);
     text.map_err(|error| Failure::usage(format!("cannot read `{path}`: {error}")))
 }
 

@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod function;
 mod hangup;
+mod home;
 mod interrupt;
 mod log;
 mod look;

@@ -253,6 +253,12 @@ fn arguments_come_from_files_and_stdin() {
     let file = scratch.file("letter.txt");
     std::fs::write(&file, "two\nlines").unwrap();
     demo(&["call", "echo", &format!("message=@{file}")]).exits(0).prints("two\nlines\n");
+    let at_home = std::process::Command::new(CARDAN)
+        .args(["call", "echo", "message=@~/letter.txt", "--", CARDAN, "demo"])
+        .env("HOME", scratch.file(""))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&at_home.stdout), "two\nlines\n", "{at_home:?}");
     let object = scratch.file("args.json");
     std::fs::write(&object, r#"{"a": 1, "b": 2}"#).unwrap();
     demo(&["call", "add", "--args", &format!("@{object}"), "b=5"]).exits(0).prints("{\"sum\":6}\n");

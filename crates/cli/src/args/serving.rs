@@ -10,6 +10,7 @@ use cardan_proto::dialect::Dialect;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{EraName, Server, seconds};
+use crate::home::path;
 use crate::log::Log;
 use crate::telemetry::Telemetry;
 
@@ -23,7 +24,7 @@ Examples:
   cardan demo --tcp 127.0.0.1:7000")]
 pub(crate) struct DemoArgs {
     /// Serve on a Unix socket instead of stdin and stdout
-    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    #[arg(long, value_name = "PATH", value_parser = path(), conflicts_with = "tcp")]
     pub(crate) unix: Option<PathBuf>,
     /// Serve on a loopback TCP address; port 0 takes a free one and tells it on stderr
     #[arg(long, value_name = "ADDRESS")]
@@ -54,7 +55,7 @@ Examples:
   cardan serve --allow-origin https://app.example.org")]
 pub(crate) struct ServeArgs {
     /// Serve the servers that are configured in this file and no other
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) config: Option<PathBuf>,
     /// Serve all servers that `cardan config list` shows
     #[arg(long, conflicts_with = "config")]
@@ -63,7 +64,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, conflicts_with_all = ["unix", "listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
     pub(crate) stdio: bool,
     /// Serve on a Unix socket instead of a port
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    #[arg(long, value_name = "PATH", value_parser = path(), conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
     pub(crate) unix: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) listening: Listening,
@@ -103,7 +104,7 @@ pub(crate) struct BridgeArgs {
     #[arg(long, conflicts_with_all = ["unix", "listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
     pub(crate) stdio: bool,
     /// Serve on a Unix socket instead of a port
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
+    #[arg(long, value_name = "PATH", value_parser = path(), conflicts_with_all = ["listen", "hosts", "origins", "tls_cert", "tls_key", "keep_alive"])]
     pub(crate) unix: Option<PathBuf>,
     /// Show the stderr of the started server as it comes
     #[arg(short, long)]
@@ -153,10 +154,10 @@ pub(crate) struct Listening {
     #[arg(long = "allow-origin", value_name = "ORIGIN", help_heading = LISTENING)]
     pub(crate) origins: Vec<String>,
     /// Serve https and wss only, with the certificates in this PEM file, our own first
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = LISTENING)]
+    #[arg(long, value_name = "FILE", value_parser = path(), requires = "tls_key", help_heading = LISTENING)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The key of that certificate (PEM, not encrypted)
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = LISTENING)]
+    #[arg(long, value_name = "FILE", value_parser = path(), requires = "tls_cert", help_heading = LISTENING)]
     pub(crate) tls_key: Option<PathBuf>,
     /// Longest silence on a stream before a sign of life; less than a proxy in front of us bears [default: 15]
     #[arg(long, value_name = "SECONDS", value_parser = interval, help_heading = LISTENING)]

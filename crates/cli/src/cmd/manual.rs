@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory as _};
 
 use crate::args::Cli;
 use crate::failure::Failure;
+use crate::home::path;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -14,6 +15,7 @@ Examples:
   cardan manual ~/.local/share/man/man1")]
 pub(crate) struct ManualArgs {
     /// Where the pages go
+    #[arg(value_parser = path())]
     folder: PathBuf,
 }
 

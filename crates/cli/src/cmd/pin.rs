@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use super::config::{search, variable};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::home::path;
 use crate::look::Surface;
 use crate::look::style::Style;
 use crate::look::table::{self, Fit};
@@ -31,7 +32,7 @@ pub(crate) struct PinArgs {
     #[command(subcommand)]
     what: What,
     /// Use this file and no other
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", value_parser = path(), global = true)]
     config: Option<PathBuf>,
 }
 

@@ -15,6 +15,7 @@ use super::servers::row::span;
 use crate::catalogs::{about, kept};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::home::path;
 use crate::look::Surface;
 use crate::look::text::Line;
 use crate::output::{Form, print_json, show, tell};
@@ -34,7 +35,7 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "WORD", required = true)]
     words: Vec<String>,
     /// Use this file and no other
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     config: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, ValueEnum};
 
+use crate::home::path;
+
 /// For every command.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
@@ -50,7 +52,7 @@ pub(crate) const OUTPUT: &str = "Output";
 #[derive(Debug, Args)]
 pub(crate) struct ContentArgs {
     /// Save images, sounds and blobs: into this directory, or as this file where there is only one
-    #[arg(short, long, value_name = "PATH", help_heading = OUTPUT)]
+    #[arg(short, long, value_name = "PATH", value_parser = path(), help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Let --output replace files that are there
     #[arg(long, requires = "output", help_heading = OUTPUT)]

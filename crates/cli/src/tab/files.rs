@@ -1,10 +1,10 @@
 //! Files and folders, where a value names one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Offer;
-use crate::cmd::config::variable;
+use crate::home::at_home;
 
 /// Which of them will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub(super) fn files(before: &str, typed: &str, which: Which) -> Vec<Offer> {
         Some(at) => typed.split_at(at + 1),
         None => ("", typed),
     };
-    let Ok(entries) = fs::read_dir(place(folder)) else { return Vec::new() };
+    let place = if folder.is_empty() { PathBuf::from(".") } else { at_home(folder) };
+    let Ok(entries) = fs::read_dir(place) else { return Vec::new() };
     let named = entries.flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         // Hidden ones are meant by those who begin to type them.
@@ -40,15 +41,6 @@ pub(super) fn files(before: &str, typed: &str, which: Which) -> Vec<Offer> {
     let mut offers: Vec<_> = entries.collect();
     offers.sort_by(|one, two| one.value.cmp(&two.value));
     offers
-}
-
-/// Where it is: the shell has not always replaced `~`.
-fn place(folder: &str) -> PathBuf {
-    match (folder, folder.strip_prefix("~/"), variable("HOME")) {
-        ("", ..) => PathBuf::from("."),
-        (_, Some(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => PathBuf::from(folder),
-    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use super::Offer;
 use super::walk::Walk;
 use crate::catalogs::{about, kept};
 use crate::cmd::config::search;
+use crate::home::at_home;
 
 /// The file that the command line names, if it does.
 pub(super) fn file(walk: &Walk<'_>) -> Option<PathBuf> {
-    walk.value("config").map(PathBuf::from)
+    walk.value("config").map(at_home)
 }
 
 /// The configured servers.

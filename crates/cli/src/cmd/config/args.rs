@@ -6,6 +6,7 @@ use cardan_config::Tool;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::{header, pair};
+use crate::home::path;
 use crate::output::Form;
 
 #[derive(Debug, Args)]
@@ -26,7 +27,7 @@ Examples:
 )]
 pub(crate) struct ConfigArgs {
     /// Use this file and no other
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", value_parser = path(), global = true)]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -213,7 +214,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "TOOL", value_parser = tool)]
     pub(crate) to: Tool,
     /// The file, instead of the tool's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) file: Option<PathBuf>,
     /// The tool's file in this project, or the user's
     #[arg(long, value_enum)]

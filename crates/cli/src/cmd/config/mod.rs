@@ -20,6 +20,7 @@ use cardan_config::{Config, File, Problem, Search, Tool};
 
 use self::args::{ConfigArgs, Verb};
 use crate::failure::Failure;
+use crate::home::at_home;
 use crate::output::tell;
 
 pub(crate) fn run(args: ConfigArgs) -> Result<(), Failure> {
@@ -75,7 +76,7 @@ pub(crate) fn failure(problem: &Problem) -> Failure {
 fn files_from(from: &str, search: &Search) -> Result<Vec<File>, Failure> {
     let (paths, tool) = match Tool::parse(from) {
         Some(tool) => (search.files_of(tool), Some(tool)),
-        None => (vec![named(from, search)], None),
+        None => (vec![search.cwd.join(at_home(from))], None),
     };
     if tool.is_none() && !paths.iter().any(|path| path.exists()) {
         let message = format!("`{from}` is no tool, and there is no such file");
@@ -94,14 +95,6 @@ fn files_from(from: &str, search: &Search) -> Result<Vec<File>, Failure> {
         return Err(Failure::usage(message).next(format!("looked for {}", places.join(", "))));
     }
     paths.iter().map(|path| File::read(path, tool).map_err(|problem| failure(&problem))).collect()
-}
-
-/// A path as it was typed; the shell has not always replaced `~`.
-fn named(path: &str, search: &Search) -> PathBuf {
-    match (path.strip_prefix("~/"), &search.folders.home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => search.cwd.join(path),
-    }
 }
 
 /// A path for people: from here where it is below.

@@ -8,8 +8,9 @@ use cardan_config::{Config, File, Search, Tool};
 
 use super::args::RemoveArgs;
 use super::save::{Draft, refused};
-use super::{files_from, named, short};
+use super::{files_from, short};
 use crate::failure::Failure;
+use crate::home::at_home;
 use crate::named::found;
 use crate::output;
 
@@ -71,7 +72,7 @@ fn meant(args: &RemoveArgs, files: &[File], search: &Search) -> Result<Place, Fa
         let place = |spot| Place { file: file.path.clone(), tool: file.tool, spot };
         file.spots(&args.name).into_iter().map(place)
     });
-    let project = args.project.as_ref().map(|project| named(project, search));
+    let project = args.project.as_ref().map(|project| search.cwd.join(at_home(project)));
     // What is typed may go by way of `.` or a symlink.
     let folder = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let wanted = |place: &Place| match (&project, &place.spot.project) {

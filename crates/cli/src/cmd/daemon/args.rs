@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::args::seconds;
+use crate::home::path;
 use crate::log::Log;
 use crate::output::Form;
 
@@ -28,7 +29,7 @@ pub(crate) struct DaemonArgs {
     #[command(subcommand)]
     pub(crate) verb: Option<Verb>,
     /// Keep the servers that are configured in this file and no other
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", value_parser = path(), global = true)]
     pub(crate) config: Option<PathBuf>,
     /// End after so long without a call; 0 never ends
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]

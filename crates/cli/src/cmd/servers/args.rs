@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::args::seconds;
+use crate::home::path;
 use crate::output::Form;
 
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ Examples:
   cardan servers --at http://127.0.0.1:2273 --watch")]
 pub(crate) struct ServersArgs {
     /// Use this file and no other
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) config: Option<PathBuf>,
     /// Ask the gateway at this address how its servers stand, and start nothing
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "wait", "window"])]
@@ -36,7 +37,7 @@ pub(crate) struct ServersArgs {
     #[arg(long, value_name = "VARIABLE", requires = "at")]
     pub(crate) bearer_env: Option<String>,
     /// Trust the certificates in this PEM file beside the machine's own
-    #[arg(long, value_name = "FILE", requires = "at")]
+    #[arg(long, value_name = "FILE", value_parser = path(), requires = "at")]
     pub(crate) ca: Option<PathBuf>,
     /// Longest wait until every server has told what it offers, or failed [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "window")]
