@@ -155,13 +155,26 @@ impl Arguments {
     }
 
     fn know_all(&self, shape: &Shape<'_>, tool: &str) -> Result<(), Failure> {
+        if let Some(name) = shape.contradicted() {
+            let message = format!(
+                "tool {tool} needs /arguments/{name}, and its schema does not allow it: nothing fits"
+            );
+            return Err(Failure::usage(message)
+                .next("report it to the server's author, or call it all the same with --no-check"));
+        }
         let Some(known) = shape.closed_names() else { return Ok(()) };
         let keys = self.base.keys().chain(self.given.iter().map(|(key, _)| key));
         for key in keys {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            return Err(unknown("argument", key, &format!("tool {tool}"), &known));
+            let failure = unknown("argument", key, &format!("tool {tool}"), &known);
+            let next = failure.next_step().unwrap_or_default();
+            let next = format!(
+                "{next}{} --no-check sends it all the same",
+                if next.ends_with('?') { "" } else { ";" }
+            );
+            return Err(failure.next(next));
         }
         Ok(())
     }
@@ -395,5 +408,22 @@ mod tests {
         let open = json!({"type": "object", "properties": {}, "additionalProperties": true});
         assert_eq!(fit(&["a=text"], &open).unwrap(), json!({"a": "text"}));
         assert!(fit(&["a=1"], &json!({"type": "object", "additionalProperties": false})).is_err());
+    }
+
+    /// CLI-47: who follows the advice comes further, also where a schema needs what it describes nowhere.
+    #[test]
+    fn cli_47_advice_leads_on() {
+        let mut schema = json!({"type": "object", "properties": {"aim": {}}, "required": ["b"]});
+        assert!(fit(&[], &schema).unwrap_err().contains("add b=<any>"));
+        assert_eq!(fit(&["b=x"], &schema).unwrap(), json!({"b": "x"}));
+        let told = fit(&["b=x", "aims=1"], &schema).unwrap_err();
+        assert!(told.contains("did you mean `aim`? --no-check sends it all the same"), "{told}");
+        let told = fit(&["zzz=1"], &schema).unwrap_err();
+        assert!(told.contains("known: aim, b; --no-check sends it all the same"), "{told}");
+        schema["additionalProperties"] = json!(false);
+        for words in [&["b=x"][..], &["aim=x"]] {
+            let told = fit(words, &schema).unwrap_err();
+            assert!(told.contains("nothing fits") && told.contains("--no-check"), "{told}");
+        }
     }
 }

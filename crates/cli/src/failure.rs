@@ -397,7 +397,7 @@ impl Failure {
         format!("{{\"error\":{told}}}")
     }
 
-    fn next_step(&self) -> Option<&str> {
+    pub(crate) fn next_step(&self) -> Option<&str> {
         let known = &self.circumstances;
         if self.exit == Exit::Timeout && known.findings.iter().any(is_no_message) {
             // A server that does not open may be none.

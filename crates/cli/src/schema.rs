@@ -46,8 +46,18 @@ impl<'a> Shape<'a> {
             _ if composed => None,
             Some(Value::Bool(false)) => Some(names.unwrap_or_default()),
             Some(Value::Bool(true) | Value::Object(_)) => None,
-            _ => names.filter(|names| !names.is_empty()),
+            // What is needed is taken, whether it is described or not.
+            _ => names.filter(|names| !names.is_empty()).map(|names| {
+                let more = required(root).filter(|name| !names.contains(name)).collect::<Vec<_>>();
+                [names, more].concat()
+            }),
         }
+    }
+
+    /// A name that it needs and does not allow, so that nothing fits.
+    pub(crate) fn contradicted(&self) -> Option<&'a str> {
+        let known = self.closed_names()?;
+        required(self.resolve(self.root)).find(|name| !known.contains(name))
     }
 
     /// Required names that `object` lacks.
@@ -92,13 +102,16 @@ impl<'a> Shape<'a> {
         format!("{name}=<{item}>, again for each")
     }
 
-    /// The members that it names, those that it needs first and in the order in which it says so.
+    /// The members that it names or needs, those that it needs first and in the order in which it says so.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         let root = self.resolve(self.root);
         let needed: Vec<&str> = required(root).collect();
         let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
         let mut names: Vec<&str> = names.map(String::as_str).collect();
+        // Some are needed and described nowhere.
+        names.extend(needed.iter().filter(|name| self.member(name).is_none()));
         names.sort_by_key(|name| needed.iter().position(|needed| needed == name).unwrap_or(needed.len()));
+        names.dedup();
         names
     }
 
@@ -312,5 +325,18 @@ mod tests {
             "required": ["path", "content"],
         });
         assert_eq!(Shape::of(&schema).signature(), "path=<string> content=<string> [b=<boolean>]");
+    }
+
+    /// CLI-47: what is needed and described nowhere is taken, unless nothing else than what is described may be there.
+    #[test]
+    fn cli_47_what_is_needed_is_known() {
+        let mut schema = json!({ "properties": { "a": {} }, "required": ["b"] });
+        let shape = Shape::of(&schema);
+        assert_eq!(shape.closed_names(), Some(vec!["a", "b"]));
+        assert_eq!((shape.signature().as_str(), shape.contradicted()), ("b=<any> [a=<any>]", None));
+        schema["additionalProperties"] = json!(false);
+        assert_eq!(Shape::of(&schema).contradicted(), Some("b"));
+        schema["additionalProperties"] = json!({ "type": "string" });
+        assert_eq!(Shape::of(&schema).contradicted(), None);
     }
 }
