@@ -440,6 +440,30 @@ fn precedence_is_explained() {
     assert_eq!(world.text("project/broken.toml"), "[servers.a]\ncommand = \n");
 }
 
+/// CLI-33: of a file that cannot be used it is said what is wrong, where, and what to do, whoever needs it.
+#[test]
+fn cli_33_a_file_that_cannot_be_used_is_told_with_a_way_on() {
+    let world = World::new("unusable");
+    world.put("project/broken.toml", "[servers.a]\ncommand = \n");
+    fs::write(world.project().join("bytes.toml"), b"\xff\xfe").unwrap();
+    for (file, what, next) in [
+        (
+            "absent.toml",
+            "absent.toml: cannot be read",
+            "make the file with `cardan config add NAME --config ",
+        ),
+        ("broken.toml", "broken.toml:2:", "mend it there; `cardan config explain`"),
+        ("bytes.toml", "bytes.toml: cannot be read", "plain file of text that you may read"),
+    ] {
+        for command in [&["config", "list"][..], &["list", "a"], &["servers"], &["search", "x"], &["serve"]] {
+            world
+                .run(&[command, &["--config", file]].concat(), &[])
+                .exits(1)
+                .tells(&[what, "  next: ", next]);
+        }
+    }
+}
+
 #[test]
 fn help_has_examples() {
     let world = World::new("help");

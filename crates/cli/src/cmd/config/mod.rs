@@ -12,8 +12,8 @@ mod remove;
 mod save;
 mod trust;
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use cardan_config::closest::closest;
 use cardan_config::{Config, File, Problem, Search, Tool};
@@ -66,10 +66,27 @@ fn tell_problems(config: &Config) -> Result<(), Failure> {
 pub(crate) fn failure(problem: &Problem) -> Failure {
     let what = Problem { next: None, ..problem.clone() };
     let failure = Failure::usage(what.to_string());
-    match &problem.next {
-        Some(next) => failure.next(next.to_string()),
+    match problem.next.as_deref().map(str::to_owned).or_else(|| advice(problem)) {
+        Some(next) => failure.next(next),
         None => failure,
     }
+}
+
+/// What to do about a file that cannot be used as a whole.
+fn advice(problem: &Problem) -> Option<String> {
+    let Problem { file, line, server: None, .. } = problem else { return None };
+    let is_there = || fs::exists(file).unwrap_or(true);
+    Some(match line {
+        0 if is_there() => {
+            "see that it is a plain file of text that you may read, or name another one with --config"
+                .to_owned()
+        }
+        0 => format!(
+            "check the path, or make the file with `cardan config add NAME --config {} -- COMMAND`",
+            file.display()
+        ),
+        _ => "mend it there; `cardan config explain` tells which files are read, and why".to_owned(),
+    })
 }
 
 /// The files that `--from` means: a tool's here, or one that is named.

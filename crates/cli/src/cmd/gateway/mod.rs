@@ -99,8 +99,11 @@ impl Gateway {
         let follow = Follow::read(recipe.search.clone());
         // Whom it lets in, and to what, is not known: so nobody comes in.
         if let Some(problem) = follow.config().unread.first() {
-            let next = "mend it; what it says of keys and policy must be known before anything is served";
-            return Err(failure(problem).next(next));
+            let failure = failure(problem);
+            let next = failure.next_step().unwrap_or("mend it");
+            let next =
+                format!("{next}; what it says of keys and policy must be known before anything is served");
+            return Err(failure.next(next));
         }
         let shared = replicas::shared(follow.config())?;
         let drain_timeout = args.listening.grace.or(follow.config().gateway.grace).unwrap_or(GRACE);
