@@ -455,8 +455,12 @@ impl From<EraName> for EraChoice {
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited for".to_owned())
+    let time = Duration::try_from_secs_f64(seconds);
+    time.map(|time| time.min(EVER)).map_err(|_| "not a time that can be waited for".to_owned())
 }
+
+/// Nobody waits for a century. Times of this length can be multiplied, and added to any clock.
+const EVER: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 
 fn level(text: &str) -> Result<LogLevel, String> {
     LogLevel::parse(text).ok_or_else(|| "no such level".to_owned())
@@ -479,6 +483,19 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever is written, reckoning with it does not overflow.
+    #[test]
+    fn times_can_be_reckoned_with() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for long in ["1e19", "1.8446744073709550e19", "1e10"] {
+            let time = seconds(long).unwrap();
+            assert!((std::time::Instant::now() + time * 8).checked_add(time).is_some(), "{long}");
+        }
+        for wrong in ["1e20", "-1", "inf", "nan", "soon"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -9,7 +9,7 @@ use cardan_gateway::relay::Isolation;
 use cardan_proto::dialect::Dialect;
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{EraName, Server, seconds};
+use super::{EVER, EraName, Server, seconds};
 use crate::home::path;
 use crate::log::Log;
 use crate::telemetry::Telemetry;
@@ -195,7 +195,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    time::parse(text).ok_or_else(|| format!("accepted: {}", time::ACCEPTED))
+    time::parse(text).map(|time| time.min(EVER)).ok_or_else(|| format!("accepted: {}", time::ACCEPTED))
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -151,6 +151,7 @@ fn a_warm_server_is_as_good_as_a_cold_one() {
             (&["read", server, "demo://nope"], 5),
             (&["prompt", server, "greet", "name=Ada"], 0),
             (&["complete", server, "greet", "name=A"], 0),
+            (&["call", server, "echo", "message=hi", "--timeout", "1e19"], 0),
         ] {
             both(words).exits(code);
         }
