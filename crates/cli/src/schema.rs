@@ -3,6 +3,8 @@
 //! It looks at types, enumerations, required members, members and items, through local references. What it does not
 //! know it lets pass; a schema that says more is checked in full besides ([`Shape::is_plain`]).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
 mod types;
@@ -38,25 +40,23 @@ impl<'a> Shape<'a> {
     pub(crate) fn closed_names(&self) -> Option<Vec<&'a str>> {
         let root = self.resolve(self.root);
         let properties = root.get("properties").and_then(Value::as_object);
-        let names = properties.map(|map| map.keys().map(String::as_str).collect::<Vec<_>>());
+        let names = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
+        // What is needed is taken, whether it is described or not.
+        let needed = required(root).filter(|name| !properties.is_some_and(|map| map.contains_key(*name)));
         let composed = ["allOf", "anyOf", "oneOf", "if", "patternProperties"]
             .iter()
             .any(|word| root.get(word).is_some());
         match root.get("additionalProperties") {
             _ if composed => None,
-            Some(Value::Bool(false)) => Some(names.unwrap_or_default()),
+            Some(Value::Bool(false)) => Some(names().collect()),
             Some(Value::Bool(true) | Value::Object(_)) => None,
-            // What is needed is taken, whether it is described or not.
-            _ => names.filter(|names| !names.is_empty()).map(|names| {
-                let more = required(root).filter(|name| !names.contains(name)).collect::<Vec<_>>();
-                [names, more].concat()
-            }),
+            _ => names().next().map(|_| names().chain(needed).collect()),
         }
     }
 
     /// A name that it needs and does not allow, so that nothing fits.
     pub(crate) fn contradicted(&self) -> Option<&'a str> {
-        let known = self.closed_names()?;
+        let known: BTreeSet<&str> = self.closed_names()?.into_iter().collect();
         required(self.resolve(self.root)).find(|name| !known.contains(name))
     }
 
@@ -70,7 +70,7 @@ impl<'a> Shape<'a> {
 
     /// How the arguments are written: required ones bare and first, others in brackets.
     pub(crate) fn signature(&self) -> String {
-        let required: Vec<&str> = required(self.resolve(self.root)).collect();
+        let required: BTreeSet<&str> = required(self.resolve(self.root)).collect();
         let words = self.names().into_iter().map(|name| match required.contains(&name) {
             true => format!("{name}=<{}>", self.kind(name)),
             false => format!("[{name}=<{}>]", self.kind(name)),
@@ -105,13 +105,16 @@ impl<'a> Shape<'a> {
     /// The members that it names or needs, those that it needs first and in the order in which it says so.
     pub(crate) fn names(&self) -> Vec<&'a str> {
         let root = self.resolve(self.root);
-        let needed: Vec<&str> = required(root).collect();
+        let mut place = BTreeMap::new();
+        for (nth, name) in required(root).enumerate() {
+            place.entry(name).or_insert(nth);
+        }
         let names = root.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
-        let mut names: Vec<&str> = names.map(String::as_str).collect();
+        let names = names.map(String::as_str);
         // Some are needed and described nowhere.
-        names.extend(needed.iter().filter(|name| self.member(name).is_none()));
-        names.sort_by_key(|name| needed.iter().position(|needed| needed == name).unwrap_or(needed.len()));
-        names.dedup();
+        let undescribed = place.keys().copied().filter(|name| self.member(name).is_none());
+        let mut names: Vec<&str> = names.chain(undescribed).collect();
+        names.sort_by_key(|name| place.get(name).copied().unwrap_or(usize::MAX));
         names
     }
 

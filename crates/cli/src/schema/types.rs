@@ -24,6 +24,9 @@ pub(crate) enum Times {
 /// So many nodes are looked at for one question: parts that refer to each other are more than anybody can count.
 const MAX_NODES: usize = 500;
 
+/// So many types there are. A longer list says nothing.
+const TYPES: usize = 7;
+
 /// What holds nodes that each may say more.
 const BRANCHES: [&str; 2] = ["anyOf", "oneOf"];
 
@@ -166,7 +169,7 @@ impl<'a> Shape<'a> {
 fn said(node: &Value) -> Vec<&str> {
     let types = match node.get("type") {
         Some(Value::String(kind)) => vec![kind.as_str()],
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        Some(Value::Array(kinds)) if kinds.len() <= TYPES => kinds.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
     let listed = node.get("enum").and_then(Value::as_array).into_iter().flatten().chain(node.get("const"));
@@ -213,7 +216,7 @@ fn is_name(value: &Value, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -282,5 +285,12 @@ mod tests {
             let _ = (shape.kind("x"), shape.example("x"), shape.values("x"), shape.choices_of("x"));
             let _ = shape.check(&json!({ "x": ["a"] }));
         }
+        let names: Vec<String> = (0..30_000).map(|nth| format!("n{nth}")).collect();
+        let described: Map<String, Value> = names.iter().map(|name| (name.clone(), json!({}))).collect();
+        let schema = json!({ "properties": described, "required": names });
+        assert_eq!(Shape::of(&schema).signature().split(' ').next(), Some("n0=<any>"));
+        let schema = json!({ "properties": { "x": { "type": names } }, "required": names });
+        let shape = Shape::of(&schema);
+        assert_eq!((shape.kind("x").as_str(), shape.contradicted()), ("any", None));
     }
 }
