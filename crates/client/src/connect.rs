@@ -40,6 +40,7 @@ pub struct Connector {
     identity: Implementation,
     answerers: Answerers,
     observer: Option<Observer>,
+    logs: Logs,
     tap: Option<Arc<dyn Tap>>,
     memory: Option<(Arc<Eras>, Box<str>)>,
     era: EraChoice,
@@ -57,6 +58,15 @@ pub struct Connector {
     abandoned: Option<watch::Receiver<bool>>,
 }
 
+/// What becomes of log notes that come by a kept connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Logs {
+    /// The last ones are kept.
+    Kept,
+    /// Whoever observes has them where they come in, and nobody later.
+    Observed,
+}
+
 /// Sees everything that happens on the link. Must not block.
 pub(crate) type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -66,6 +76,7 @@ impl Connector {
             identity: Implementation::new(name, version),
             answerers: Answerers::default(),
             observer: None,
+            logs: Logs::Kept,
             tap: None,
             memory: None,
             era: EraChoice::Auto,
@@ -97,6 +108,12 @@ impl Connector {
     /// Sees everything that happens on the link, in its order: states, findings, logs, progress, changes. Must not block.
     pub fn observe(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Whether a kept connection keeps the last log notes for whoever comes late; it does, unless told otherwise.
+    pub fn logs(mut self, logs: Logs) -> Self {
+        self.logs = logs;
         self
     }
 
@@ -345,8 +362,8 @@ impl Connector {
     }
 
     /// What does not come from a link.
-    pub(crate) fn parts(&self) -> (Arc<Config>, Answerers, Option<Observer>) {
-        (Arc::new(self.config(self.era)), self.answerers.clone(), self.observer.clone())
+    pub(crate) fn parts(&self) -> (Arc<Config>, Answerers, Option<Observer>, Logs) {
+        (Arc::new(self.config(self.era)), self.answerers.clone(), self.observer.clone(), self.logs)
     }
 
     fn config(&self, era: EraChoice) -> Config {

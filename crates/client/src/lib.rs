@@ -30,7 +30,7 @@ pub use call::{Call, Listen};
 pub use caller::Caller;
 pub use class::{Class, Retry, Step};
 pub use client::{Client, ServerInfo};
-pub use connect::Connector;
+pub use connect::{Connector, Logs};
 pub use eras::Eras;
 pub use error::{CallError, ConnectError, Settled, words};
 pub use managed::{Managed, Reaching, Unreached, Watcher, Way, way};

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cardan_client::{CallError, Class, Client, Connector, Managed, Reaching, Retry, Watcher, Way, way};
+use cardan_client::{CallError, Class, Client, Connector, Logs, Managed, Reaching, Retry, Watcher, Way, way};
 use cardan_proto::limits::Limits;
 use cardan_proto::model::LogLevel;
 use cardan_proto::session::config::EraChoice;
@@ -145,6 +145,29 @@ async fn s2_30_a_note_for_several_listens_is_one_note() {
     assert!(matches!(&first, Some(Event::Changed { tickets, .. }) if tickets.len() == 2), "{first:?}");
     let second = notes.next().await;
     assert!(matches!(second, Some(Event::Logged { .. })), "told once: {second:?}");
+    managed.close("done").await;
+}
+
+/// T19: where log notes are observed alone, none is kept; other notes are.
+#[tokio::test(start_paused = true)]
+async fn t19_log_notes_that_are_observed_are_not_kept() {
+    let (way, mut wires) = dialling();
+    let (told, mut logs) = mpsc::unbounded_channel();
+    let connector = connector().logs(Logs::Observed).observe(move |event| {
+        if let Event::Logged { params } = event {
+            told.send(params.clone()).unwrap();
+        }
+    });
+    let managed = Managed::start(connector, way, Policy::CHILD);
+    let mut wire = wires.recv().await.unwrap();
+    wire.greet().await;
+    managed.ready(LONG).await.unwrap();
+    wire.say(json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }))
+        .await;
+    wire.updated("x:1").await;
+    assert!(logs.recv().await.is_some());
+    let first = managed.notes().next().await;
+    assert!(matches!(&first, Some(Event::Changed { .. })), "{first:?}");
     managed.close("done").await;
 }
 

@@ -91,10 +91,13 @@ pub struct Limits {
     /// Messages that were posted for one stream of the old HTTP+SSE and wait to be read. One more is refused with 429, as it is
     /// beyond `calls_inbound` of them; where none waits, one is taken whatever its size.
     pub inlet_bytes: usize,
-    /// Bytes waiting to be written to one link. Progress and log notes are dropped first, counted.
+    /// Bytes waiting to be written to one link. Progress and log notes are dropped first, counted. As much of steps, and as much
+    /// of other notes, may wait to be taken by its driver.
     pub outbox_bytes: usize,
     /// Notes waiting for the application. The oldest is dropped and counted.
     pub notes_queued: usize,
+    /// The same in bytes, of notes that are kept for whoever comes late. The newest is kept whatever its size.
+    pub notes_bytes: usize,
     /// Findings kept. Later ones are only counted.
     pub findings: usize,
     /// Legacy resumption: events kept for one session. The oldest is forgotten.
@@ -239,6 +242,7 @@ impl Limits {
         inlet_bytes: 16 * MIB, // four of the largest bodies; a session that is driven leaves none waiting
         outbox_bytes: 64 * MIB, // four of the largest frames
         notes_queued: 1024,
+        notes_bytes: 4 * MIB, // four thousand bytes each
         findings: 256,
         replay_events: 256,
         replay_bytes: MIB,

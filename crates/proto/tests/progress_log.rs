@@ -4,9 +4,11 @@ mod common;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use cardan_proto::finding::{Rule, Strictness};
 use cardan_proto::session::event::{
-    CallKey, CallOptions, Command, Deadline, Event, LaneId, LogLevel, Outcome, Progress, Steps, Wanted,
+    CallKey, CallOptions, Change, Command, Deadline, Event, Input, LaneId, LogLevel, Outcome, Progress,
+    Steps, Wanted,
 };
 use common::*;
 use serde_json::{Value, json};
@@ -415,4 +417,28 @@ fn a_client_wants_a_level_in_either_era() {
     assert_eq!(old.one()["params"], json!({"level": "info"}));
     old.call_tool(1);
     assert_eq!(old.one().pointer("/params/_meta"), None);
+}
+
+/// T19: what may be kept of a note holds nothing else of what was read with it.
+#[test]
+fn t19_a_note_keeps_nothing_else_of_what_was_read() {
+    let mut client = Bench::legacy_client("2025-11-25");
+    for (method, params) in [
+        ("notifications/message", json!({"level": "info", "data": "x"})),
+        ("notifications/tasks/status", json!({"taskId": "t"})),
+        ("notifications/resources/updated", json!({"uri": "a:b", "title": "T"})),
+        ("x/unknown", json!({"a": 1})),
+    ] {
+        let frame = Bytes::from(note(method, params.clone()).to_string());
+        client.handle(Input::Frame { lane: LaneId::MAIN, bytes: frame.clone() });
+        let mut kept = client.events().into_iter().filter_map(|event| match event {
+            Event::Logged { params } => Some(params),
+            Event::Noted(note) => note.params.raw().cloned(),
+            Event::Changed { change: Change::Resource(updated), .. } => Some(updated.params()),
+            _ => None,
+        });
+        let kept = kept.next().expect(method);
+        assert_eq!(parsed(&kept), params, "{method}");
+        assert!(!frame.as_ptr_range().contains(&kept.as_ptr()), "{method} is a part of the frame");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 
-use cardan_proto::session::event::{AskKey, CallKey, Cause, Command, Ticket};
+use cardan_proto::session::event::{AskKey, CallKey, Cause, Change, Command, Ticket};
 
 use crate::peer::CallSlot;
 use crate::witness::{Report, Witness};
@@ -48,6 +48,17 @@ impl Wish {
             _ => None,
         }
     }
+
+    /// What it takes to keep any other note. Each may be large, so that their number says little.
+    fn note_bytes(&self) -> usize {
+        match self {
+            Self::Command(Command::Log { params, .. }) => params.len(),
+            Self::Command(Command::Note { params: Some(params), .. }) => params.len(),
+            Self::Command(Command::Change(Change::Resource(updated))) => updated.params().len(),
+            Self::Command(Command::Change(Change::Task { state, .. })) => state.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// Why a wish was not taken.
@@ -64,7 +75,7 @@ pub(crate) enum Unwanted {
 pub(crate) struct Inbox {
     inner: Mutex<Inner>,
     max: usize,
-    max_step_bytes: usize,
+    max_bytes: usize,
     witness: Option<Arc<dyn Witness>>,
 }
 
@@ -74,6 +85,8 @@ struct Inner {
     /// How many of them are steps, and what these take.
     steps: usize,
     step_bytes: usize,
+    /// What other notes take.
+    note_bytes: usize,
     waker: Option<Waker>,
     gone: bool,
     minted: u64,
@@ -92,10 +105,10 @@ pub(crate) enum Theirs {
 }
 
 impl Inbox {
-    /// An empty queue that takes calls and notes up to `max` wishes and so many bytes of steps, towards whom
-    /// `witness` knows.
-    pub(crate) fn new(max: usize, max_step_bytes: usize, witness: Option<Arc<dyn Witness>>) -> Self {
-        Self { inner: Mutex::new(Inner::default()), max, max_step_bytes, witness }
+    /// An empty queue that takes calls and notes up to `max` wishes, and so many bytes of steps and of other notes, each, towards
+    /// whom `witness` knows.
+    pub(crate) fn new(max: usize, max_bytes: usize, witness: Option<Arc<dyn Witness>>) -> Self {
+        Self { inner: Mutex::new(Inner::default()), max, max_bytes, witness }
     }
 
     /// What is known of the process on the other side.
@@ -111,15 +124,21 @@ impl Inbox {
                 return Err(Unwanted::Gone);
             }
             match wish.step_bytes() {
-                Some(bytes) if inner.step_bytes + bytes > self.max_step_bytes => return Err(Unwanted::Full),
+                Some(bytes) if inner.step_bytes + bytes > self.max_bytes => return Err(Unwanted::Full),
                 Some(bytes) => {
                     inner.steps += 1;
                     inner.step_bytes += bytes;
                 }
-                None if inner.queue.len() - inner.steps >= self.max && wish.is_bounded() => {
-                    return Err(Unwanted::Full);
+                None => {
+                    let bytes = wish.note_bytes();
+                    let crowded = inner.queue.len() - inner.steps >= self.max;
+                    if wish.is_bounded()
+                        && (crowded || (bytes > 0 && inner.note_bytes + bytes > self.max_bytes))
+                    {
+                        return Err(Unwanted::Full);
+                    }
+                    inner.note_bytes += bytes;
                 }
-                None => {}
             }
             inner.queue.push_back(wish);
             inner.waker.take()
@@ -163,7 +182,7 @@ impl Inbox {
     pub(crate) fn take(&self, into: &mut VecDeque<Wish>, cx: &Context<'_>) {
         let mut inner = self.lock();
         if !inner.queue.is_empty() {
-            (inner.steps, inner.step_bytes) = (0, 0);
+            (inner.steps, inner.step_bytes, inner.note_bytes) = (0, 0, 0);
             return std::mem::swap(&mut inner.queue, into);
         }
         if !inner.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -181,7 +200,7 @@ impl Inbox {
         let mut inner = self.lock();
         inner.gone = true;
         inner.waker = None;
-        (inner.steps, inner.step_bytes) = (0, 0);
+        (inner.steps, inner.step_bytes, inner.note_bytes) = (0, 0, 0);
         std::mem::take(&mut inner.queue)
     }
 
@@ -222,5 +241,24 @@ mod tests {
         assert_eq!(taken.len(), 11);
         flood();
         assert_eq!(inbox.dropped(), 31, "what was taken made room");
+    }
+
+    /// T19: a flood of large log notes is bounded by what it takes, and counted beyond; calls, steps and answers have their room.
+    #[test]
+    fn t19_a_flood_of_large_log_notes_is_bounded() {
+        let params = Bytes::from(vec![b' '; 100]);
+        let inbox = Inbox::new(1000, 1000, None);
+        let log = || Command::Log { key: None, level: LogLevel::Info, params: params.clone() };
+        let flood = || (0..25).for_each(|_| inbox.command(log()));
+        flood();
+        assert_eq!(inbox.dropped(), 15);
+        inbox.command(Command::Change(Change::Tools));
+        inbox.command(Command::Step { key: CallKey(1), params: params.clone() });
+        assert_eq!(inbox.dropped(), 15, "there is room for others");
+        let (mut taken, cx) = (VecDeque::new(), Context::from_waker(Waker::noop()));
+        inbox.take(&mut taken, &cx);
+        assert_eq!(taken.len(), 12);
+        flood();
+        assert_eq!(inbox.dropped(), 30, "what was taken made room");
     }
 }

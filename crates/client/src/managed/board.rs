@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Where entries are put up. The oldest make room.
+/// Where entries are put up. The oldest make room, by number and by bytes; the newest is always there.
 #[derive(Debug)]
 pub(crate) struct Board<T> {
     inner: Mutex<Inner<T>>,
     news: Notify,
     max: usize,
+    max_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner<T> {
-    entries: VecDeque<T>,
+    /// Each with what it takes to keep it, beside itself.
+    entries: VecDeque<(T, usize)>,
+    bytes: usize,
     /// How many were taken down.
     gone: u64,
     over: bool,
@@ -30,19 +33,22 @@ pub struct Watcher<T> {
 }
 
 impl<T: Clone> Board<T> {
-    pub(crate) fn new(max: usize) -> Arc<Self> {
-        let inner = Inner { entries: VecDeque::new(), gone: 0, over: false };
-        Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), max })
+    pub(crate) fn new(max: usize, max_bytes: usize) -> Arc<Self> {
+        let inner = Inner { entries: VecDeque::new(), bytes: 0, gone: 0, over: false };
+        Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), max, max_bytes })
     }
 
-    pub(crate) fn put(&self, entry: T) {
+    /// Puts up an entry that takes so many bytes beside itself.
+    pub(crate) fn put(&self, entry: T, bytes: usize) {
         {
             let mut inner = self.lock();
-            if inner.entries.len() >= self.max {
-                inner.entries.pop_front();
+            while inner.entries.len() >= self.max || inner.bytes + bytes > self.max_bytes {
+                let Some((_, freed)) = inner.entries.pop_front() else { break };
+                inner.bytes -= freed;
                 inner.gone += 1;
             }
-            inner.entries.push_back(entry);
+            inner.entries.push_back((entry, bytes));
+            inner.bytes += bytes;
         }
         self.news.notify_waiters();
     }
@@ -104,7 +110,7 @@ impl<T: Clone> Watcher<T> {
         (self.read, self.missed) = (self.read + skipped, self.missed + skipped);
         let at = usize::try_from(self.read - inner.gone).unwrap_or(usize::MAX);
         match inner.entries.get(at) {
-            Some(entry) => {
+            Some((entry, _)) => {
                 self.read += 1;
                 Ok(entry.clone())
             }
@@ -127,14 +133,14 @@ mod tests {
     /// S0-9: who comes late reads the last entries; what was taken down unread is counted.
     #[tokio::test]
     async fn s0_9_late_watchers_see_the_last_entries_and_how_many_they_missed() {
-        let board = Board::new(3);
+        let board = Board::new(3, 100);
         let mut early = board.watch();
         for n in 1..=2 {
-            board.put(n);
+            board.put(n, 0);
         }
         assert_eq!(early.next().await, Some(1));
         for n in 3..=6 {
-            board.put(n);
+            board.put(n, 0);
         }
         let mut late = board.watch();
         board.end();
@@ -147,13 +153,30 @@ mod tests {
         assert_eq!(late.try_next(), Some(5));
     }
 
+    /// T19: what large entries take is bounded too; the newest is there whatever its size.
+    #[tokio::test]
+    async fn t19_large_entries_make_room_sooner() {
+        let board = Board::new(3, 100);
+        let mut watcher = board.watch();
+        for (n, bytes) in [(1, 40), (2, 40), (3, 40), (4, 60)] {
+            board.put(n, bytes);
+        }
+        assert_eq!((watcher.try_next(), watcher.try_next(), watcher.try_next()), (Some(3), Some(4), None));
+        assert_eq!(watcher.missed(), 2);
+        board.put(5, 1000);
+        let mut late = board.watch();
+        assert_eq!((late.try_next(), late.try_next()), (Some(5), None));
+        board.put(6, 1);
+        assert_eq!((late.try_next(), late.try_next()), (Some(6), None));
+    }
+
     #[tokio::test]
     async fn a_watcher_waits_for_what_comes() {
-        let board = Board::new(3);
+        let board = Board::new(3, 100);
         let mut watcher = board.watch();
         let waiting = tokio::spawn(async move { watcher.next().await });
         tokio::task::yield_now().await;
-        board.put("news");
+        board.put("news", 0);
         assert_eq!(waiting.await.expect("it does not panic"), Some("news"));
     }
 }

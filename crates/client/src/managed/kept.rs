@@ -28,7 +28,7 @@ use super::ear::Ear;
 use super::overhear::Overhearers;
 use super::resend::KeptCall;
 use crate::cache::Cache;
-use crate::connect::Observer;
+use crate::connect::{Logs, Observer};
 use crate::error::{CallError, Settled};
 
 /// The shared part of a kept connection.
@@ -47,6 +47,7 @@ pub(crate) struct Kept {
     standing: Mutex<Standing>,
     transitions: Arc<Board<Transition>>,
     notes: Arc<Board<Event>>,
+    logs: Logs,
     pub(super) overhearers: Overhearers,
     findings: Arc<Board<Finding>>,
     pub(super) keeper: Arc<Bell>,
@@ -116,6 +117,7 @@ impl Kept {
         limits: &Limits,
         cache: Arc<Cache>,
         observer: Option<Observer>,
+        logs: Logs,
         seed: u64,
     ) -> Self {
         let upkeep = Upkeep::new(policy, seed);
@@ -130,10 +132,11 @@ impl Kept {
             present: watch::Sender::new(present),
             catalog: Mutex::new(Catalog::new(limits.tools_remembered)),
             standing: Mutex::default(),
-            transitions: Board::new(limits.notes_queued),
-            notes: Board::new(limits.notes_queued),
+            transitions: Board::new(limits.notes_queued, limits.notes_bytes),
+            notes: Board::new(limits.notes_queued, limits.notes_bytes),
+            logs,
             overhearers: Overhearers::default(),
-            findings: Board::new(limits.findings),
+            findings: Board::new(limits.findings, limits.notes_bytes),
             keeper: Arc::new(Bell::default()),
             cache,
             policy: Mutex::new(policy),
@@ -263,7 +266,7 @@ impl Kept {
         });
         // Who is told of a transition and looks finds things as they were told.
         for transition in transitions {
-            self.transitions.put(transition);
+            self.transitions.put(transition, 0);
         }
         self.keeper.ring();
     }
@@ -304,10 +307,14 @@ impl Kept {
             }
             Event::Logged { .. } => {
                 self.overhearers.tell(event);
-                self.notes.put(event.clone());
+                if self.logs == Logs::Kept {
+                    self.notes.put(event.clone(), weight(event));
+                }
             }
-            Event::Changed { .. } | Event::Noted(_) => self.notes.put(event.clone()),
-            Event::Found(finding) => self.findings.put(finding.clone()),
+            Event::Changed { .. } | Event::Noted(_) => self.notes.put(event.clone(), weight(event)),
+            Event::Found(finding) => {
+                self.findings.put(finding.clone(), finding.detail.len() + finding.bytes.len());
+            }
             Event::Doubted => self.feed(Input::Doubted { link }),
             _ => {}
         }
@@ -489,7 +496,7 @@ impl Kept {
         if let Some(observer) = &self.observer {
             observer(&event);
         }
-        self.notes.put(event);
+        self.notes.put(event, 0);
     }
 
     /// There is a new session: which lists to look at again.
@@ -524,6 +531,17 @@ impl Kept {
 impl std::fmt::Debug for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kept").field("condition", &self.present.borrow().condition).finish_non_exhaustive()
+    }
+}
+
+/// What it takes to keep a note, beside itself.
+fn weight(event: &Event) -> usize {
+    match event {
+        Event::Logged { params } => params.len(),
+        Event::Noted(note) => note.params.raw().map_or(0, Bytes::len),
+        Event::Changed { change: Change::Resource(updated), .. } => updated.params().len(),
+        Event::Changed { change: Change::Task { state, .. }, .. } => state.len(),
+        _ => 0,
     }
 }
 

@@ -66,11 +66,11 @@ impl Managed {
     #[must_use]
     pub fn start(connector: Connector, way: Arc<dyn Way>, policy: Policy) -> Self {
         let connector = connector.with_memory();
-        let (config, answerers, observer) = connector.parts();
+        let (config, answerers, observer, logs) = connector.parts();
         let cache = Arc::new(Cache::new(config.limits.cache_entries));
         // Jitter needs to differ between processes, and no more than that.
         let seed = RandomState::new().build_hasher().finish();
-        let kept = Arc::new(Kept::new(policy, &config.limits, Arc::clone(&cache), observer, seed));
+        let kept = Arc::new(Kept::new(policy, &config.limits, Arc::clone(&cache), observer, logs, seed));
         let caller = Arc::new(Caller::new(Reach::Kept(Arc::clone(&kept)), cache, config, answerers));
         let keeper = Keeper::new(Arc::clone(&kept), Arc::clone(&caller), connector, way);
         let task = Mutex::new(Some(tokio::spawn(keeper.run())));
@@ -118,8 +118,8 @@ impl Managed {
         self.owner.kept.transitions()
     }
 
-    /// What the server tells unasked, whichever link it comes by: changes, log notes and other notes; the last ones,
-    /// then those to come.
+    /// What the server tells unasked, whichever link it comes by: changes, log notes (see [`Logs`](crate::Logs)) and other
+    /// notes; the last ones, then those to come.
     #[must_use]
     pub fn notes(&self) -> Watcher<Event> {
         self.owner.kept.notes()

@@ -4,7 +4,7 @@ use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardan_client::{Answerers, CallError, Connector, Managed};
+use cardan_client::{Answerers, CallError, Connector, Logs, Managed};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
@@ -123,7 +123,8 @@ pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn H
         Some(hears) => hears.ask(ours, ask),
         None => nobody(),
     });
-    connector.answer(answerers).observe(move |event| {
+    // Log notes go straight on: whoever wants them is there when they come.
+    connector.answer(answerers).logs(Logs::Observed).observe(move |event| {
         let Some(hears) = hears.upgrade() else { return };
         match event {
             Event::Logged { params } => {

@@ -119,6 +119,12 @@ impl Params {
         Ok(Self { known: walk.known, raw: Some(raw) })
     }
 
+    /// The same in memory of their own, for whoever keeps them: a part of what was read keeps all of it.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self { raw: self.raw.as_deref().map(Bytes::copy_from_slice), known: self.known }
+    }
+
     /// The whole object as JSON text, if there is one.
     #[must_use]
     pub fn raw(&self) -> Option<&Bytes> {

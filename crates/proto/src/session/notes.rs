@@ -16,7 +16,7 @@ impl Session {
             Method::Initialized => self.peer_is_ready(),
             Method::Cancelled => self.cancelled_by_client(&note),
             Method::Progress => self.progressed(&note.params),
-            Method::RootsListChanged | Method::TasksStatus => self.event(Event::Noted(note)),
+            Method::RootsListChanged | Method::TasksStatus => self.event(Event::Noted(kept(note))),
             _ => self.stray(note),
         }
     }
@@ -27,15 +27,15 @@ impl Session {
             Method::Cancelled => self.cancelled_by_server(&note),
             Method::SubscriptionsAcknowledged => self.acknowledged(&note),
             Method::Message => {
-                if let Some(params) = note.params.raw() {
+                if let Some(params) = kept(note).params.raw() {
                     let params = params.clone();
                     self.event(Event::Logged { params });
                 }
             }
             Method::ElicitationComplete | Method::TasksStatus | Method::Tasks => {
-                self.event(Event::Noted(note))
+                self.event(Event::Noted(kept(note)));
             }
-            ref change if change.is_change() => self.changed(&note),
+            ref change if change.is_change() => self.changed(&kept(note)),
             _ => self.stray(note),
         }
     }
@@ -45,7 +45,7 @@ impl Session {
         let rule =
             if matches!(note.method, Method::Other(_)) { Rule::NoteUnknown } else { Rule::NoteMisplaced };
         self.find(rule, None, note.method.to_string());
-        self.event(Event::Noted(note));
+        self.event(Event::Noted(kept(note)));
     }
 
     /// Races are no errors: a cancel for a call that is not running is only worth a line.
@@ -78,6 +78,11 @@ impl Session {
         let raw = note.params.get(Param::RequestId)?;
         CallId::parse(&raw, self.config.limits.id_bytes).ok()
     }
+}
+
+/// The note in memory of its own: many may wait for whoever reads them late, each in what was read with it.
+fn kept(note: Note) -> Note {
+    Note { params: note.params.detached(), ..note }
 }
 
 /// The reason of a cancel note, for the log and for whoever the call was passed on to. Nothing: none was given.
