@@ -80,7 +80,7 @@ impl Guest {
         instead: Option<OnChange>,
     ) -> Option<Arc<Self>> {
         let seat = Arc::clone(&core.seats).try_acquire_owned().ok()?;
-        let capabilities = serde_json::from_slice(capabilities).unwrap_or_else(|_| json!({}));
+        let capabilities = carried(serde_json::from_slice(capabilities).unwrap_or_else(|_| json!({})));
         // The line is this client's alone, so it bears its name.
         let mut making = core.making.clone();
         if let Some(identity) = identity.and_then(|raw| serde_json::from_slice(raw).ok()) {
@@ -265,6 +265,15 @@ impl Guest {
     fn latest(&self) -> Option<CallCx> {
         lock(&self.calls).calls.last().map(|(_, cx)| cx.clone())
     }
+}
+
+/// What the client declares, without what is not carried to it: calls about tasks of its own. An upstream that is told of none
+/// asks plainly.
+fn carried(mut capabilities: Value) -> Value {
+    if let Some(members) = capabilities.as_object_mut() {
+        members.remove("tasks");
+    }
+    capabilities
 }
 
 /// The lists whose changes an upstream with these capabilities tells.

@@ -121,7 +121,7 @@ pub(super) fn asked<F>(
 where
     F: Future<Output = Outcome> + Send + 'static,
 {
-    ask.params = ask.params.map(|params| identified(&ask.method, names.related(params)));
+    ask.params = ask.params.map(|params| identified(&ask.method, names.related(plain(params))));
     let method = ask.method.clone();
     let asking = by(ask);
     Box::pin(async move {
@@ -132,6 +132,14 @@ where
             other => Err(Who::client().fault(&other, &method)),
         }
     })
+}
+
+/// The params of an ask that wants no task: the upstream was told that clients make none, and could not ask after it.
+fn plain(params: Bytes) -> Bytes {
+    match member_of(&params, "task") {
+        Ok(Some(_)) => splice(&params, &[Edit::Drop("task")]).unwrap_or(params),
+        _ => params,
+    }
 }
 
 /// The params of an ask as a legacy client needs them: visits have an id there, which the modern era does not know. Nobody
