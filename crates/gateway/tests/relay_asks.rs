@@ -152,3 +152,55 @@ async fn no_server_is_told_of_tasks_at_a_client() {
     }
     assert_eq!(declared.last(), Some(&json!({"sampling": {}, "experimental": {"x": {}}})), "{declared:?}");
 }
+
+/// PRG-1, PRG-5, F18: how far the client is with an answer reaches the server that asked, with its own token, as it was said and in its
+/// order, before the answer; whether a call is in progress or not, and whoever shares the session.
+#[tokio::test]
+async fn progress_of_an_answer_crosses() {
+    let token = json!("srv-7");
+    for (isolation, within) in [
+        (Isolation::Client, true),
+        (Isolation::Client, false),
+        (Isolation::Shared, true),
+        (Isolation::Call, true),
+    ] {
+        let (making, mut told) = asking(&sampling(&[("_meta", json!({"progressToken": token}))]));
+        let mut client =
+            client(making, isolation, &json!({"sampling": {}, "roots": {"listChanged": true}})).await;
+        if within {
+            client.say(&call()).await;
+        } else {
+            // A note is for the session there is.
+            client.say(&json!({"jsonrpc": "2.0", "id": 6, "method": "tools/list"})).await;
+            soon("the list", client.next()).await.unwrap();
+            client.say(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})).await;
+        }
+        let ask = client.until("sampling/createMessage").await;
+        let ours = &ask["params"]["_meta"]["progressToken"];
+        assert!(ours.is_number(), "{isolation:?}: {ask}");
+        let step = |token: &Value, n: u64| {
+            let params =
+                json!({"progressToken": token, "progress": n / 2, "message": format!("step {n}"), "x": [n]});
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        };
+        for n in 0..2000 {
+            client.say(&step(ours, n)).await;
+        }
+        client.say(&answer(&ask)).await;
+        for n in 0..2000 {
+            let message = next_of_ask(&mut told).await;
+            assert_eq!(message, step(&token, n), "{isolation:?}");
+        }
+        assert_eq!(next_of_ask(&mut told).await["id"], ASK, "{isolation:?}");
+    }
+}
+
+/// The next that the upstream is told of what it asked.
+async fn next_of_ask(told: &mut Told) -> Value {
+    loop {
+        let message = soon("word of an ask", told.recv()).await.unwrap();
+        if message["method"] == "notifications/progress" || message["id"] == ASK {
+            return message;
+        }
+    }
+}

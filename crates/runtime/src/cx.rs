@@ -117,6 +117,11 @@ impl AskCx {
         Self { key, inbox }
     }
 
+    /// Tells the server how far the answer is, as whoever gives it told that: whole, and to a server that wants to know.
+    pub(crate) fn step(&self, params: Bytes) {
+        self.inbox.command(Command::AskStep { ask: self.key, params });
+    }
+
     /// Why the server takes it back, in its own words: known while who answers is let go for it, and to nobody later.
     pub(crate) fn withdrawn(&self) -> Option<Box<str>> {
         self.inbox.withdrawn(Theirs::Ask(self.key))

@@ -447,6 +447,8 @@ impl<L: Link, S: Service> Driver<L, S> {
             Err(_) => Some(Polled::Panicked),
         };
         if let Some(polled) = polled {
+            // As above: what was told of the answer goes out before it does.
+            self.take_wishes(cx);
             self.local(Command::AnswerAsk { ask, outcome: outcome_of(polled) });
         }
     }
@@ -507,10 +509,7 @@ impl<L: Link, S: Service> Driver<L, S> {
             }
         }
         let Phase::Closing(cause) = &self.phase else { return Poll::Pending };
-        match self.link.poll_close(cx, cause) {
-            Poll::Ready(()) => Poll::Ready(cause.clone()),
-            Poll::Pending => Poll::Pending,
-        }
+        self.link.poll_close(cx, cause).map(|()| cause.clone())
     }
 
     fn deadline(&self) -> Option<Moment> {

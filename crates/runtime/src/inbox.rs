@@ -32,6 +32,7 @@ impl Wish {
                     command,
                     Command::Progress { .. }
                         | Command::Step { .. }
+                        | Command::AskStep { .. }
                         | Command::Log { .. }
                         | Command::Note { .. }
                         | Command::Change(_)
@@ -44,7 +45,9 @@ impl Wish {
     /// counts, and apart from all else, since whoever tells so much is not to stand in the way of others.
     fn step_bytes(&self) -> Option<usize> {
         match self {
-            Self::Command(Command::Step { params, .. }) => Some(params.len() + size_of::<Self>()),
+            Self::Command(Command::Step { params, .. } | Command::AskStep { params, .. }) => {
+                Some(params.len() + size_of::<Self>())
+            }
             _ => None,
         }
     }

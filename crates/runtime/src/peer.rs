@@ -184,24 +184,48 @@ struct SlotState {
     dropped: u64,
     waker: Option<Waker>,
     settled: bool,
-    /// Where steps go. None: they wait here.
-    onward: Option<CallCx>,
-    /// The ask that it passes on.
-    asked: Option<AskCx>,
+    /// For whom it is made: steps go there. None: they wait here.
+    onward: Option<Onward>,
+}
+
+/// What a call of ours passes on.
+#[derive(Debug)]
+enum Onward {
+    /// A call of the peer's on another link.
+    Call(CallCx),
+    /// What a server asks there.
+    Ask(AskCx),
+}
+
+impl Onward {
+    fn step(&self, params: Bytes) {
+        match self {
+            Self::Call(cx) => cx.step(params),
+            Self::Ask(cx) => cx.step(params),
+        }
+    }
+
+    fn withdrawn(&self) -> Option<Box<str>> {
+        match self {
+            Self::Call(cx) => cx.withdrawn(),
+            Self::Ask(cx) => cx.withdrawn(),
+        }
+    }
 }
 
 impl CallSlot {
     fn leading(onward: Option<CallCx>) -> Self {
+        let onward = onward.map(Onward::Call);
         Self { inner: Mutex::new(SlotState { onward, ..SlotState::default() }) }
     }
 
     /// Steps go there from now on, those that waited first.
-    fn lead(&self, onward: Option<CallCx>) {
+    fn lead(&self, onward: Option<Onward>) {
         let mut state = self.lock();
-        if let Some(cx) = &onward {
+        if let Some(onward) = &onward {
             for happening in std::mem::take(&mut state.happenings) {
                 match happening {
-                    Happening::Step(params) => cx.step(params),
+                    Happening::Step(params) => onward.step(params),
                     other => state.happenings.push_back(other),
                 }
             }
@@ -224,9 +248,9 @@ impl CallSlot {
     pub(crate) fn happen(&self, happening: Happening, max: usize) {
         let waker = {
             let mut state = self.lock();
-            if let (Happening::Step(params), Some(cx)) = (&happening, &state.onward) {
+            if let (Happening::Step(params), Some(onward)) = (&happening, &state.onward) {
                 // Under the lock, so that none goes to who is no longer there.
-                return cx.step(params.clone());
+                return onward.step(params.clone());
             }
             if state.happenings.len() >= max {
                 let dropped = Happening::make_room(&mut state.happenings);
@@ -275,12 +299,13 @@ impl CallHandle {
 
     /// Where steps go from now on, those that waited first; none: they wait, as many as may.
     pub fn lead(&self, onward: Option<CallCx>) {
-        self.slot.lead(onward);
+        self.slot.lead(onward.map(Onward::Call));
     }
 
-    /// It passes on what a server asks: where the server takes that back, this is given up for the same reason.
+    /// It passes on what a server asks: steps go there, and where the server takes that back, this is given up for the same
+    /// reason.
     pub fn passing(self, ask: Option<AskCx>) -> Self {
-        self.slot.lock().asked = ask;
+        self.slot.lead(ask.map(Onward::Ask));
         self
     }
 
@@ -325,8 +350,7 @@ impl Drop for CallHandle {
                 return;
             }
             // Under the lock, so that it is told by whoever the call is made for now.
-            let given_up = state.onward.as_ref().and_then(CallCx::withdrawn);
-            given_up.or_else(|| state.asked.as_ref().and_then(AskCx::withdrawn))
+            state.onward.as_ref().and_then(Onward::withdrawn)
         };
         match reason {
             Some(theirs) => self.cancel(String::from(theirs)),
@@ -368,7 +392,7 @@ mod tests {
         step(1);
         slot.lead(None);
         (2..=4).for_each(step);
-        slot.lead(Some(cx));
+        slot.lead(Some(Onward::Call(cx)));
         step(5);
         let mut wishes = VecDeque::new();
         inbox.take(&mut wishes, &Context::from_waker(Waker::noop()));

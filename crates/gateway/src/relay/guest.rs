@@ -11,7 +11,7 @@ use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds,
+    Answer, Ask, CallOptions, Called, Change, Interest, LogLevel, Outcome, Rounds, Steps,
 };
 use cardan_proto::task::{Design, cross};
 use cardan_runtime::cx::{AskCx, CallCx};
@@ -329,7 +329,8 @@ impl Hears for Guest {
             Some(cx) => asked(ask, &self.names, |ask| cx.ask(ask).passing(ours)),
             // A person may think.
             None => asked(ask, &self.names, |ask| {
-                let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
+                let (idle, progress) = (Some(Duration::ZERO), ask.progress());
+                let options = CallOptions { idle, progress, steps: Steps::Whole, ..CallOptions::default() };
                 self.peer.call(ask.method, ask.params, options).passing(ours)
             }),
         }

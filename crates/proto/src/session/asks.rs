@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::Session;
 use super::event::{Ask, AskKey, Cause, Deadline, Delivery, Event, LaneId, Outcome, Outgoing, Stage, Ticket};
-use super::progress::Quota;
+use super::progress::{self, Quota};
 use super::state::State;
 use super::tables::{Manner, Pending, Purpose};
 use crate::era::{self, Revision};
@@ -36,8 +36,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Where the answer goes.
 #[derive(Debug, Clone)]
 enum Origin {
-    /// To a call of a legacy server.
-    Call { lane: LaneId, id: CallId },
+    /// To a call of a legacy server, which may want to hear of progress by this token.
+    Call { lane: LaneId, id: CallId, token: Option<Bytes> },
     /// Into the retry of our own call.
     Round { ticket: Ticket, name: Box<str> },
 }
@@ -109,6 +109,7 @@ impl Session {
             let fault = Violation::of(Rule::DuplicateCall).fault();
             return self.reply_to_server(lane, call.id, Err(fault));
         }
+        let token = progress::token_of(&call.params);
         let what = Ask { method: call.method, params: call.params.raw().cloned() };
         if let Some(fault) = self.undeclared(&what, revision) {
             self.find(Rule::Unadvertised, Some(call.id.clone()), what.method.to_string());
@@ -122,7 +123,7 @@ impl Session {
             let fault = Fault::new(code::BUSY, "too many requests for input in a minute; ask again later");
             return self.reply_to_server(lane, call.id, Err(fault));
         }
-        let ask = self.asks.add(Origin::Call { lane, id: call.id });
+        let ask = self.asks.add(Origin::Call { lane, id: call.id, token });
         self.event(Event::Asked { ask, ticket: None, what });
     }
 
@@ -212,11 +213,20 @@ impl Session {
     pub(super) fn answer_ask(&mut self, ask: AskKey, outcome: Result<Bytes, Fault>) {
         match self.asks.open.remove(&ask) {
             None => {}
-            Some(Origin::Call { lane, id }) => {
+            Some(Origin::Call { lane, id, .. }) => {
                 self.reply_to_server(lane, id, outcome);
                 self.resume_idle();
             }
             Some(Origin::Round { ticket, name }) => self.collect(ticket, name, outcome),
+        }
+    }
+
+    /// Our side tells how far the answer has come, in the words of whoever gives it.
+    pub(super) fn ask_step(&mut self, ask: AskKey, params: &[u8]) {
+        if let Some(Origin::Call { lane, token: Some(token), .. }) = self.asks.open.get(&ask) {
+            let revision = self.revision.unwrap_or(Revision::LATEST_LEGACY);
+            let (lane, params) = (*lane, progress::addressed(params, token, revision));
+            self.send_step(lane, params);
         }
     }
 

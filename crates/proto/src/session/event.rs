@@ -15,9 +15,10 @@ pub use super::updated::Updated;
 use crate::era::Revision;
 use crate::finding::{Finding, Rule};
 use crate::http::stray::Strays;
-use crate::jsonrpc::envelope::{Call, Decoded, Envelope, Note, Violation};
+use crate::jsonrpc::envelope::{Call, Decoded, Envelope, MetaKey, Note, Param, Violation};
 use crate::jsonrpc::fault::Fault;
 use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::splice::member_of;
 use crate::jsonrpc::write;
 use crate::method::Method;
 pub use crate::model::LogLevel;
@@ -163,7 +164,8 @@ pub enum Command {
     },
     /// Server: something changed that clients may listen to.
     Change(Change),
-    /// Server: asks a legacy client within one of its calls, which goes on meanwhile. Settles like a call.
+    /// Server: asks a legacy client within one of its calls, which goes on meanwhile. Settles like a call, and tells its steps where
+    /// the ask wants progress.
     AskWithin {
         /// The call.
         key: CallKey,
@@ -192,6 +194,13 @@ pub enum Command {
         ask: AskKey,
         /// A bare result object, or why there is none.
         outcome: Result<Bytes, Fault>,
+    },
+    /// Client: how far the answer to an ask has come, as someone else told it: it is passed on whole.
+    AskStep {
+        /// Which.
+        ask: AskKey,
+        /// Params of the note, a JSON object. Only its token is the server's to say.
+        params: Bytes,
     },
     /// Client: take a standing interest. Settles when it ends.
     Listen {
@@ -259,6 +268,17 @@ pub struct Ask {
     pub method: Method,
     /// Its params: a JSON object.
     pub params: Option<Bytes>,
+}
+
+impl Ask {
+    /// Does the server want to hear how far the answer has come?
+    #[must_use]
+    pub fn progress(&self) -> Wanted {
+        let params = self.params.as_ref();
+        let meta = params.and_then(|params| member_of(params, Param::Meta.name()).ok().flatten());
+        let token = meta.and_then(|meta| member_of(&meta, MetaKey::ProgressToken.name()).ok().flatten());
+        if token.is_some() { Wanted::Yes } else { Wanted::No }
+    }
 }
 
 /// Answers to asks, by name. A fault is what a legacy client answered instead.

@@ -350,6 +350,7 @@ impl Session {
             Command::Listening { key, interest } => self.listening(key, interest),
             Command::Tell { key, change } => self.tell(key, &change),
             Command::AnswerAsk { ask, outcome } => self.answer_ask(ask, outcome),
+            Command::AskStep { ask, params } => self.ask_step(ask, &params),
             Command::Listen { ticket, interest } => self.listen(ticket, interest),
             Command::SetLevel(level) => self.set_level(level),
             Command::Close { reason } => self.close(reason),

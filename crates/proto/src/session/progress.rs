@@ -9,12 +9,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use super::Session;
-use super::event::{CallKey, Event, Progress, Steps, Wanted};
+use super::event::{CallKey, Event, LaneId, Progress, Steps, Wanted};
 use super::tables::{Grave, Pending, Purpose};
-use crate::era::gates;
+use crate::era::{Revision, gates};
 use crate::finding::Rule;
 use crate::jsonrpc::envelope::{MetaKey, Param, Params};
 use crate::jsonrpc::id::CallId;
+use crate::jsonrpc::scan::Syntax;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::write;
 use crate::method::Method;
@@ -127,10 +128,19 @@ impl Pace {
 }
 
 /// The progress token of a call: a string or a number, anything else is none.
-fn token_of(params: &Params) -> Option<Bytes> {
+pub(super) fn token_of(params: &Params) -> Option<Bytes> {
     params
         .meta(MetaKey::ProgressToken)
         .filter(|token| matches!(token.first(), Some(b'"' | b'-' | b'0'..=b'9')))
+}
+
+/// The params of a progress note, for whoever is meant by this token in this revision.
+pub(super) fn addressed(params: &[u8], token: &[u8], revision: Revision) -> Result<Bytes, Syntax> {
+    let token = Edit::Set(Param::ProgressToken.name(), token);
+    match gates(revision).progress_message {
+        true => splice(params, &[token]),
+        false => splice(params, &[token, Edit::Drop("message")]),
+    }
 }
 
 /// Does the caller want progress?
@@ -191,14 +201,13 @@ impl Session {
     pub(super) fn step(&mut self, key: CallKey, params: &[u8]) {
         let Some(running) = self.inbound.get(key) else { return };
         let Some(token) = token_of(&running.call.params) else { return };
-        let token = Edit::Set(Param::ProgressToken.name(), &token);
-        let spliced = match gates(running.revision).progress_message {
-            true => splice(params, &[token]),
-            false => splice(params, &[token, Edit::Drop("message")]),
-        };
-        let lane = running.lane;
-        // Whoever hands it in has read it: it is an object.
-        if let Ok(params) = spliced {
+        let (lane, params) = (running.lane, addressed(params, &token, running.revision));
+        self.send_step(lane, params);
+    }
+
+    /// Whoever hands it in has read it: it is an object.
+    pub(super) fn send_step(&mut self, lane: LaneId, params: Result<Bytes, Syntax>) {
+        if let Ok(params) = params {
             self.send_note(lane, Method::Progress, Some(params));
         }
     }

@@ -11,7 +11,7 @@ use super::Session;
 use super::config::{Interests, Role};
 use super::event::{
     Answer, Answers, Ask, Asks, CallKey, CallOptions, Called, Cause, Event, LaneId, LogLevel, Outcome,
-    Outgoing, Output, Refusal, Ticket, Turn,
+    Outgoing, Output, Refusal, Steps, Ticket, Turn,
 };
 use super::progress::{self, Pace};
 use super::state::State;
@@ -413,7 +413,8 @@ impl Session {
         }
         let params = revision.dress_ask(&ask);
         // A person may think: only the time in all counts.
-        let options = CallOptions { idle: Some(Duration::ZERO), ..CallOptions::default() };
+        let (idle, progress) = (Some(Duration::ZERO), ask.progress());
+        let options = CallOptions { idle, progress, steps: Steps::Whole, ..CallOptions::default() };
         self.start(Purpose::Call(ticket), ask.method, params, options, Some(revision), lane, 0);
     }
 
