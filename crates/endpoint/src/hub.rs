@@ -45,6 +45,8 @@ struct Inner<S: Service> {
     driver: Driver<Lanes, S>,
     phase: Phase,
     used: Instant,
+    /// When its client last said something, or left a lane.
+    seen: Instant,
     told: Told,
 }
 
@@ -60,6 +62,17 @@ enum Phase {
 enum Told {
     No,
     Yes,
+}
+
+/// How long a session may be left alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Without any work.
+    pub(crate) idle: Duration,
+    /// With calls that nobody reads.
+    pub(crate) unread: Duration,
+    /// Before its client goes on after the handshake.
+    pub(crate) unopened: Duration,
 }
 
 /// The session has ended.
@@ -101,7 +114,7 @@ impl<S: Service> Hub<S> {
         let (driver, peer) = Driver::new(lanes, host.service(principal.as_ref()), Arc::clone(&config));
         let now = Instant::now();
         let hub = Arc::new_cyclic(|hub: &Weak<Self>| Self {
-            inner: Mutex::new(Inner { driver, phase: Phase::Running, used: now, told: Told::No }),
+            inner: Mutex::new(Inner { driver, phase: Phase::Running, used: now, seen: now, told: Told::No }),
             turn: AtomicU8::new(IDLE),
             waiting: Mutex::default(),
             waker: Waker::from(Arc::new(Bell(Weak::clone(hub)))),
@@ -186,19 +199,21 @@ impl<S: Service> Hub<S> {
         self.lock().driver.link_mut().hang_up();
     }
 
-    /// Why the session is over: it has ended, or nothing has happened for too long.
-    pub(crate) fn over(&self, idle: Duration, unopened: Duration) -> Option<&'static str> {
+    /// Why the session is over: it has ended, or nothing has happened for too long, or nobody was there to whom it could have.
+    /// A reader of events that is gone without a word is found out by signs of life, which are written to it.
+    pub(crate) fn over(&self, patience: Patience) -> Option<&'static str> {
         let inner = self.lock();
-        let busy = inner.driver.session().in_flight() != (0, 0) || inner.driver.link().is_busy();
+        let link = inner.driver.link();
+        let busy = inner.driver.session().in_flight() != (0, 0) || link.is_busy();
         match (inner.phase, inner.told) {
             (Phase::Ended, _) => Some("the session has ended"),
-            (Phase::Running, _) if busy => None,
-            (Phase::Running, Told::No) => {
-                (self.opened.elapsed() >= unopened).then_some("the client did not go on after the handshake")
-            }
-            (Phase::Running, Told::Yes) => {
-                (inner.used.elapsed() >= idle).then_some("the client did not use the session for too long")
-            }
+            (Phase::Running, _) if link.is_read() => None,
+            (Phase::Running, _) if busy => (inner.seen.elapsed() >= patience.unread)
+                .then_some("the client left its calls and did not come back for too long"),
+            (Phase::Running, Told::No) => (self.opened.elapsed() >= patience.unopened)
+                .then_some("the client did not go on after the handshake"),
+            (Phase::Running, Told::Yes) => (inner.used.elapsed() >= patience.idle)
+                .then_some("the client did not use the session for too long"),
         }
     }
 
@@ -212,9 +227,10 @@ impl<S: Service> Hub<S> {
         self.lock().told = Told::Yes;
     }
 
-    /// The session, unless it has ended. Whoever drives it has used it.
+    /// The session, unless it has ended, for its client. Whoever drives it has used it.
     fn running(&self) -> Option<MutexGuard<'_, Inner<S>>> {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        inner.seen = Instant::now();
         (inner.phase == Phase::Running).then_some(inner)
     }
 
@@ -325,7 +341,8 @@ struct Reading<S: Service> {
 impl<S: Service> Drop for Reading<S> {
     fn drop(&mut self) {
         let mut inner = self.hub.lock();
-        inner.used = Instant::now();
+        let now = Instant::now();
+        (inner.used, inner.seen) = (now, now);
         inner.driver.link_mut().leave(self.lane, self.reader);
         drop(inner);
         self.hub.relieve(self.lane);

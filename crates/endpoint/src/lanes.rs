@@ -188,9 +188,14 @@ impl Lanes {
         self.open.len()
     }
 
-    /// Is anyone being served?
+    /// Is there anything to be done, or to be read?
     pub(crate) fn is_busy(&self) -> bool {
-        !self.open.is_empty() || self.push.reader != Reader::Nobody || !self.arrived.is_empty()
+        !self.open.is_empty() || !self.arrived.is_empty()
+    }
+
+    /// Does anyone read?
+    pub(crate) fn is_read(&self) -> bool {
+        self.open.iter().chain([&self.push]).any(|lane| lane.reader != Reader::Nobody)
     }
 
     /// Whoever reads the lane is not woken by what comes next: they look by themselves.

@@ -13,7 +13,7 @@ use cardan_runtime::service::Service;
 use http::HeaderValue;
 use tokio::task::AbortHandle;
 
-use crate::hub::Hub;
+use crate::hub::{Hub, Patience};
 use crate::shelf::Shelf;
 
 /// The id of a session: 128 random bits.
@@ -65,8 +65,7 @@ pub(crate) struct Sessions<S: Service> {
     sweeper: OnceLock<AbortHandle>,
     shelf: Arc<Shelf>,
     max: usize,
-    idle: Duration,
-    unopened: Duration,
+    patience: Patience,
 }
 
 type Shard<S> = Mutex<HashMap<SessionId, Arc<Hub<S>>>>;
@@ -83,11 +82,11 @@ impl<S: Service> Shards<S> {
     }
 
     /// Forgets the sessions that are over. Their last readers keep them until they are done.
-    fn sweep(&self, idle: Duration, unopened: Duration) {
+    fn sweep(&self, patience: Patience) {
         for shard in &self.each {
             let mut over = Vec::new();
             lock(shard).retain(|_, hub| {
-                let reason = hub.over(idle, unopened);
+                let reason = hub.over(patience);
                 over.extend(reason.map(|reason| (Arc::clone(hub), reason)));
                 reason.is_none()
             });
@@ -114,8 +113,11 @@ impl<S: Service> Sessions<S> {
             sweeper: OnceLock::new(),
             shelf: Arc::new(Shelf::new(limits)),
             max: limits.sessions,
-            idle: limits.session_idle_timeout,
-            unopened: limits.open_timeout,
+            patience: Patience {
+                idle: limits.session_idle_timeout,
+                unread: limits.session_unread_timeout,
+                unopened: limits.open_timeout,
+            },
         }
     }
 
@@ -169,15 +171,16 @@ impl<S: Service> Sessions<S> {
     }
 
     fn start_sweeper(&self) -> AbortHandle {
-        let (idle, unopened) = (self.idle, self.unopened);
+        let patience = self.patience;
         let shards: Weak<Shards<S>> = Arc::downgrade(&self.shards);
         let shelf = Arc::clone(&self.shelf);
-        let pause = (idle.min(unopened) / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
+        let shortest = patience.idle.min(patience.unread).min(patience.unopened);
+        let pause = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
         let sweeping = async move {
             loop {
                 tokio::time::sleep(pause).await;
                 let Some(shards) = shards.upgrade() else { return };
-                shards.sweep(idle, unopened);
+                shards.sweep(patience);
                 shelf.sweep();
             }
         };

@@ -151,6 +151,9 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// A legacy session without any work. Then it is forgotten.
     pub session_idle_timeout: Duration,
+    /// A legacy session whose calls go on with nobody to read what they say, and whose client says nothing either. Then they are
+    /// given up, and it is forgotten.
+    pub session_unread_timeout: Duration,
     /// Waiting for running calls when we close.
     pub drain_timeout: Duration,
     /// Our own calls in progress when the peer closes our stdin; shorter than the wait before a TERM.
@@ -268,6 +271,7 @@ impl Limits {
         call_total_timeout: Duration::from_secs(600),
         stall_timeout: Duration::from_secs(30),
         session_idle_timeout: Duration::from_secs(300),
+        session_unread_timeout: Duration::from_secs(900), // half as long again as a call usually may take in all
         drain_timeout: Duration::from_secs(5),
         eof_grace: Duration::from_secs(1),
         child_eof_grace: Duration::from_secs(2),
@@ -319,6 +323,10 @@ const _: () = {
     assert!(
         l.keep_alive_interval.as_secs() * 2 < l.read_idle_timeout.as_secs(),
         "one lost keep-alive is no loss"
+    );
+    assert!(
+        l.session_idle_timeout.as_secs() < l.session_unread_timeout.as_secs(),
+        "who left a call behind has more reason to come back"
     );
     assert!(l.eof_grace.as_millis() < l.child_eof_grace.as_millis(), "we leave before we are told to");
     assert!(l.task_ttl.as_secs() <= l.task_ttl_max.as_secs(), "what we choose is what we allow");

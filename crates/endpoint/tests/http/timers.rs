@@ -22,6 +22,7 @@ use crate::rig::{
 };
 
 const IDLE: Duration = Limits::DEFAULT.session_idle_timeout;
+const UNREAD: Duration = Limits::DEFAULT.session_unread_timeout;
 const OPENING: Duration = Limits::DEFAULT.open_timeout;
 /// How much later than due the sweeper may come.
 const SWEEP: Duration = Duration::from_secs(31);
@@ -103,7 +104,7 @@ async fn an_unfinished_handshake_is_forgotten() {
     assert_eq!(inside.ping(&opened).await, 200);
 }
 
-/// F29, S1-24: a running call keeps its session however long it takes, also when its client has gone; then the
+/// F29, S1-24: a running call keeps its session however long it takes, also for a while when its client has gone; then the
 /// time begins.
 #[tokio::test(start_paused = true)]
 async fn a_running_call_keeps_its_session() {
@@ -117,7 +118,7 @@ async fn a_running_call_keeps_its_session() {
         () = sleep(5 * IDLE) => {}
     }
     assert_eq!(inside.signals.unseen(), Some(Step::Entered));
-    sleep(5 * IDLE).await;
+    sleep(2 * IDLE).await;
     assert_eq!(inside.signals.unseen(), None, "neither ended nor dropped");
     inside.signals.go.notify_one();
     inside.signals.expect(Step::Finished).await;
@@ -126,6 +127,41 @@ async fn a_running_call_keeps_its_session() {
     sleep(SWEEP).await;
     assert_eq!(inside.signals.unseen(), Some(Step::Closed));
     assert_eq!(inside.ping(&session).await, 404);
+}
+
+/// F28: a call whose client does not come back is given up after a time of its own, and its session with it. Whatever the
+/// client says or reads meanwhile puts that off; what the call does by itself does not.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_reads_is_given_up() {
+    for sign in ["none", "note", "push"] {
+        let inside = Inside::new(|_| {});
+        let session = inside.open().await;
+        let hold = tool_call(1, "hold", json!({}));
+        tokio::select! {
+            biased;
+            _ = inside.send("POST", &session, Some(&hold)) => {}
+            () = sleep(Duration::from_secs(1)) => {}
+        }
+        assert_eq!(inside.signals.unseen(), Some(Step::Entered));
+        sleep(UNREAD - Duration::from_secs(10)).await;
+        match sign {
+            "note" => drop(inside.send("POST", &session, Some(&note("notifications/cancelled"))).await),
+            "push" => {
+                let push = inside.send("GET", &session, None).await;
+                sleep(3 * UNREAD).await;
+                drop(push);
+            }
+            _ => {}
+        }
+        if sign != "none" {
+            sleep(UNREAD - Duration::from_secs(10)).await;
+        }
+        assert_eq!(inside.signals.unseen(), None, "{sign}: it goes on");
+        sleep(SWEEP + Duration::from_secs(10)).await;
+        assert_eq!(inside.signals.unseen(), Some(Step::Closed), "{sign}");
+        assert_eq!(inside.signals.unseen(), Some(Step::Dropped), "{sign}");
+        assert_eq!(inside.ping(&session).await, 404, "{sign}");
+    }
 }
 
 /// F29: so does a reader of the push lane, also before the handshake is finished.
