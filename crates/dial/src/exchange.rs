@@ -26,6 +26,7 @@ use crate::answer;
 use crate::body;
 use crate::head::Heads;
 use crate::pool::Pool;
+use crate::steps::Arrived;
 use crate::stream;
 
 /// What every exchange of a link has.
@@ -48,6 +49,8 @@ pub(crate) enum News {
     Listed(Vec<(Box<str>, Mirrors)>),
     /// The note after the handshake has arrived, or never will.
     Initialized,
+    /// A step is there, or may be.
+    Stepped(Arrived),
     /// The push lane is open, or there is none, or it had its head start.
     PushTried,
     /// The server takes no handshake by POST; this would be the answer.

@@ -31,6 +31,7 @@ mod mirrors;
 mod net;
 mod pool;
 mod refresh;
+mod steps;
 mod stream;
 
 pub use build::{Http, HttpError, Kind};

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! While the note after the handshake is on its way, or an event stream is being opened, later messages
-//! are held: exchanges run side by side, and the server must not see them in another order.
+//! are held: exchanges run side by side, and the server must not see them in another order. Nor must it see an answer before what
+//! was told of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -45,6 +46,7 @@ use crate::held::Held;
 use crate::mirrors::Tools;
 use crate::net::Connector;
 use crate::pool::{Pool, Tasks};
+use crate::steps::{Arrived, Steps, is_step};
 use crate::stream::{self, Posts};
 
 /// What a link is made from.
@@ -72,6 +74,7 @@ pub struct HttpLink {
     gate: Gate,
     /// What waits at the gate.
     held: Held,
+    steps: Steps,
     exchanges: FuturesUnordered<Abortable<Exchange>>,
     /// Calls in flight.
     calls: HashMap<CallId, Flight>,
@@ -144,6 +147,7 @@ impl HttpLink {
             way: Way::Posting,
             gate: Gate::Open,
             held: Held::default(),
+            steps: Steps::default(),
             exchanges: FuturesUnordered::new(),
             calls: HashMap::new(),
             started: 0,
@@ -237,6 +241,13 @@ impl HttpLink {
         if self.gate == Gate::Shut {
             return self.held.push_back(frame, message.clone());
         }
+        if !self.steps.keep(frame, message) {
+            self.begin(frame, message);
+        }
+    }
+
+    /// The same for what waits for nothing any more.
+    fn begin(&mut self, frame: u64, message: &Outgoing) {
         match (&self.way, message) {
             (Way::Events(place), message) => {
                 let place = place.clone();
@@ -244,13 +255,20 @@ impl HttpLink {
             }
             (_, Outgoing::One(Envelope::Call(call))) => self.post_call(frame, call.clone()),
             (_, Outgoing::One(Envelope::Note(note))) => {
-                let (post, is_first) =
-                    (self.note(self.heads.note(note), message), note.method == Method::Initialized);
-                self.post_note(post, is_first);
+                let post = self.note(self.heads.note(note), message);
+                match note.method {
+                    Method::Initialized => {
+                        // Everything else waits until the server has it.
+                        self.gate = Gate::Shut;
+                        self.post_awaited(post, |_| News::Initialized);
+                    }
+                    Method::Progress => self.post_awaited(post, News::Stepped),
+                    _ => self.start(None, exchange::note(self.wire.clone(), post)),
+                }
             }
             (_, message) => {
                 let post = self.note(self.heads.answer(), message);
-                self.post_note(post, false);
+                self.start(None, exchange::note(self.wire.clone(), post));
             }
         }
     }
@@ -294,17 +312,13 @@ impl HttpLink {
         NotePost { url: self.url.clone(), headers, body: written(message), session }
     }
 
-    /// `is_first`: it ends the handshake, so everything else waits until the server has it.
-    fn post_note(&mut self, post: NotePost, is_first: bool) {
+    /// Posts what others wait behind, and tells when the server has it.
+    fn post_awaited(&mut self, post: NotePost, news: fn(Arrived) -> News) {
         let wire = self.wire.clone();
-        if !is_first {
-            return self.start(None, exchange::note(wire, post));
-        }
-        self.gate = Gate::Shut;
         self.start(None, async move {
             // A server that never answers it must not hold up everything.
             let taken = timeout(wire.limits.probe_timeout, exchange::deliver(&wire, post)).await;
-            wire.tell(News::Initialized).await;
+            wire.tell(news(if taken.is_ok() { Arrived::Yes } else { Arrived::Unknown })).await;
             // Nor must one that says more than that it has it.
             if let Ok(Some(taken)) = taken {
                 exchange::rest(&wire, taken).await;
@@ -324,8 +338,15 @@ impl HttpLink {
         }
         let headers = self.heads.answer();
         let post = NotePost { url: place, headers, body: written(message), session: None };
-        let call = id.clone().map(|id| (id, frame));
-        self.start(call, exchange::post_event(self.wire.clone(), post, id));
+        let (wire, call) = (self.wire.clone(), id.clone().map(|id| (id, frame)));
+        if !is_step(message) {
+            return self.start(call, exchange::post_event(wire, post, id));
+        }
+        self.start(None, async move {
+            let taken =
+                timeout(wire.limits.probe_timeout, exchange::post_event(wire.clone(), post, None)).await;
+            wire.tell(News::Stepped(if taken.is_ok() { Arrived::Yes } else { Arrived::Unknown })).await;
+        });
     }
 
     fn heard(&mut self, news: News) {
@@ -339,6 +360,11 @@ impl HttpLink {
             News::Listed(tools) => self.tools.learn(tools),
             News::Initialized if self.kind == Kind::Cortex => self.open_gate(),
             News::Initialized => self.open_push(),
+            News::Stepped(arrived) => {
+                for (frame, message) in self.steps.next(arrived) {
+                    self.begin(frame, &message);
+                }
+            }
             News::PushTried if matches!(self.way, Way::Posting) => self.open_gate(),
             News::PushTried => {}
             // The first sign of a server that is gone, and often the only one. A call under way has its own: it may be
@@ -499,6 +525,16 @@ impl Link for HttpLink {
         self.post(frame, message);
     }
 
+    fn put_ahead(&mut self, frame: u64, lane: LaneId, message: &Outgoing) {
+        match self.gate {
+            Gate::Shut => self.put(frame, lane, message),
+            Gate::Open => {
+                self.put = frame;
+                self.begin(frame, message);
+            }
+        }
+    }
+
     /// What waits is not sent; what was sent is not read any more, which a modern server takes for a cancel.
     fn retract(&mut self, frame: u64) {
         self.held.remove(frame);
@@ -513,7 +549,7 @@ impl Link for HttpLink {
     }
 
     fn queued(&self) -> usize {
-        self.wire.pool.backlog_bytes() + self.held.bytes()
+        self.wire.pool.backlog_bytes() + self.held.bytes() + self.steps.bytes()
     }
 
     /// What waits at the gate has not left. Of the rest, exchanges say themselves what was not sent.
