@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_client::Client;
-use cardan_gateway::fleet::{self, Fleet, Spec};
+use cardan_gateway::fleet::{self, Fleet, Spec, What};
 use cardan_gateway::front::{Front, Options};
 use cardan_gateway::merge::Naming;
 use cardan_proto::era::Era;
@@ -103,6 +103,21 @@ async fn who_cannot_be_started_holds_no_name() {
         let options = Options { naming, ..Options::default() };
         let specs = vec![dead("one"), spec("two", &server("two")).0];
         let front = Front::start(Fleet::start(specs, fleet::Options::default()), options);
+        let client = at(&front, Era::Modern, plain()).await;
+        assert_eq!(tools(&client).await, ["who", "only-two"]);
+        front.end("done").await;
+    }
+}
+
+/// T25: a server that was tried and sleeps without having told what it offers keeps no name from anyone.
+#[tokio::test(start_paused = true)]
+async fn t25_who_sleeps_untold_holds_no_name() {
+    for naming in [Naming::Never, Naming::Priority("__".into())] {
+        let idle = Spec { lazy: true, idle_stop: Some(Duration::from_secs(60)), ..dead("one") };
+        let fleet = Fleet::start(vec![idle, spec("two", &server("two")).0], fleet::Options::default());
+        let mut events = fleet.events();
+        let front = Front::start(fleet, Options { naming, ..Options::default() });
+        while !matches!(events.recv().await.unwrap().what, What::Stopped) {}
         let client = at(&front, Era::Modern, plain()).await;
         assert_eq!(tools(&client).await, ["who", "only-two"]);
         front.end("done").await;

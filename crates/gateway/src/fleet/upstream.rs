@@ -324,9 +324,11 @@ impl Upstream {
         known || self.has_started()
     }
 
-    /// Has it yet to be tried, or to tell what it offers?
+    /// Has it yet to be tried, or to tell what it offers? One that sleeps after it was tried may never be wanted again.
     pub(crate) fn is_open(&self) -> bool {
-        self.spec.making.is_ok() && self.lock().progress == Progress::Open
+        let inner = self.lock();
+        let tells = inner.wanted || inner.begun == 0;
+        self.spec.making.is_ok() && tells && inner.progress == Progress::Open
     }
 
     /// Since when it has been there.
