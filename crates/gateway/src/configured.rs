@@ -47,7 +47,7 @@ pub fn specs(
 pub fn naming(config: &Config) -> Naming {
     let separator = config.gateway.separator.as_deref().unwrap_or(Naming::SEPARATOR).into();
     match config.gateway.naming {
-        Some(gateway::Naming::Never) => Naming::Never,
+        Some(gateway::Naming::Never) => Naming::Never(separator),
         Some(gateway::Naming::Priority) => Naming::Priority(separator),
         Some(gateway::Naming::Prefix) | None => Naming::Prefix(separator),
     }

@@ -20,8 +20,9 @@ use crate::templates::Templates;
 pub enum Naming {
     /// `server` + separator + `name`, always, so that a name does not depend on who else is there.
     Prefix(Box<str>),
-    /// As they are. Whatever has a name that is taken, or that a server before it may still come to have, is not shown.
-    Never,
+    /// As they are. Whatever has a name that is taken, or that a server before it may still come to have, is not shown. What would
+    /// stand in between is how rules name things.
+    Never(Box<str>),
     /// As they are, where they are unique or first; later ones of the same name get their server's prefix, and so do all while a
     /// server before theirs may still come to have their names. With it, a name is good in either case.
     Priority(Box<str>),
@@ -33,10 +34,8 @@ impl Naming {
 
     /// What stands between server and name; where names have no prefix, what would.
     pub(crate) fn separator(&self) -> &str {
-        match self {
-            Self::Prefix(separator) | Self::Priority(separator) => separator,
-            Self::Never => Self::SEPARATOR,
-        }
+        let (Self::Prefix(separator) | Self::Never(separator) | Self::Priority(separator)) = self;
+        separator
     }
 
     pub(crate) fn full(separator: &str, server: &str, name: &str) -> Box<str> {
@@ -51,6 +50,12 @@ impl Naming {
         let mut before: String = server.chars().map(|c| if fits(c) { c } else { '_' }).collect();
         before.push_str(separator);
         before
+    }
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        Self::Prefix(Self::SEPARATOR.into())
     }
 }
 
@@ -287,8 +292,8 @@ impl Merged {
             (Naming::Prefix(separator), _) | (Naming::Priority(separator), Claim::Open) => {
                 Naming::full(separator, source.server, plain)
             }
-            (Naming::Never, Claim::Open) => return,
-            (Naming::Never | Naming::Priority(_), Claim::Sure) => plain.into(),
+            (Naming::Never(_), Claim::Open) => return,
+            (Naming::Never(_) | Naming::Priority(_), Claim::Sure) => plain.into(),
         };
         let taken = match place {
             Place::Open => self.find(kind, &wanted).map(|taken| taken.route.source),

@@ -48,7 +48,7 @@ async fn t25_a_name_leads_to_one_server_whoever_is_ready_first() {
             &["who", "only-zero", "two__who", "two__only-two"],
             &["who", "only-zero", "one__who", "only-one", "two__who", "only-two"],
         ),
-        (Naming::Never, &["who", "only-zero"], &["who", "only-zero", "only-one", "only-two"]),
+        (Naming::Never("__".into()), &["who", "only-zero"], &["who", "only-zero", "only-one", "only-two"]),
     ];
     for (naming, before, after) in cases {
         for era in [Era::Legacy, Era::Modern] {
@@ -83,7 +83,8 @@ async fn t25_a_name_leads_to_one_server_whoever_is_ready_first() {
 async fn t25_a_call_of_an_open_name_waits_for_its_server() {
     let leave = Arc::new(Semaphore::new(0));
     let specs = vec![late("one", &leave), spec("two", &server("two")).0];
-    let options = Options { naming: Naming::Never, window: Duration::ZERO, ..Options::default() };
+    let options =
+        Options { naming: Naming::Never("__".into()), window: Duration::ZERO, ..Options::default() };
     let front = Front::start(Fleet::start(specs, fleet::Options::default()), options);
     let client = at(&front, Era::Modern, plain()).await;
     let (said, ()) = tokio::join!(text(&client, "who", json!({})), async {
@@ -99,7 +100,7 @@ async fn t25_a_call_of_an_open_name_waits_for_its_server() {
 /// A server that could not be started keeps no name from anyone.
 #[tokio::test(start_paused = true)]
 async fn who_cannot_be_started_holds_no_name() {
-    for naming in [Naming::Never, Naming::Priority("__".into())] {
+    for naming in [Naming::Never("__".into()), Naming::Priority("__".into())] {
         let options = Options { naming, ..Options::default() };
         let specs = vec![dead("one"), spec("two", &server("two")).0];
         let front = Front::start(Fleet::start(specs, fleet::Options::default()), options);
@@ -112,7 +113,7 @@ async fn who_cannot_be_started_holds_no_name() {
 /// T25: a server that was tried and sleeps without having told what it offers keeps no name from anyone.
 #[tokio::test(start_paused = true)]
 async fn t25_who_sleeps_untold_holds_no_name() {
-    for naming in [Naming::Never, Naming::Priority("__".into())] {
+    for naming in [Naming::Never("__".into()), Naming::Priority("__".into())] {
         let idle = Spec { lazy: true, idle_stop: Some(Duration::from_secs(60)), ..dead("one") };
         let fleet = Fleet::start(vec![idle, spec("two", &server("two")).0], fleet::Options::default());
         let mut events = fleet.events();

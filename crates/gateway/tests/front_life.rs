@@ -138,7 +138,7 @@ async fn t15_what_is_hidden_cannot_be_called_either() {
             assert!(client.read(uri).await.unwrap_err().is_not_found(), "{era:?} {uri}");
         }
         assert_eq!(text(&client, "one__say", json!({"text": "hi"})).await, "hi", "{era:?}");
-        front.rename(Naming::Never);
+        front.adopt(Naming::Never("__".into()), cardan_gateway::policy::Policy::default());
         assert_eq!(soon("a change", listen.next()).await, Some(Change::Tools), "{era:?}");
         assert_eq!(text(&client, "say", json!({"text": "hi"})).await, "hi", "{era:?}");
         front.end("done").await;

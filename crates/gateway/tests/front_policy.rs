@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardan_client::{CallError, Client};
-use cardan_config::File;
+use cardan_config::{Config, File, Tool};
 use cardan_gateway::audit::Audit;
-use cardan_gateway::configured::rule_set;
+use cardan_gateway::configured::{self, naming, rule_set};
 use cardan_gateway::fleet::{self, Fleet, Spec};
 use cardan_gateway::front::{Front, Options, Refused};
 use cardan_gateway::policy::Policy;
@@ -71,6 +71,69 @@ async fn t15_what_is_hidden_cannot_be_called() {
             assert_eq!(text(&bob, name, json!({})).await, "one", "{era:?}");
         }
     }
+    front.end("done").await;
+}
+
+/// What a `cardan.toml` with this text says of names and policy.
+fn said(text: &str) -> Options {
+    let file = File::parse(Path::new("cardan.toml"), text, Some(Tool::Cardan)).unwrap();
+    assert_eq!(file.problems, [], "{text}");
+    let config = Config { gateway: file.gateway, policies: vec![file.policy], ..Config::default() };
+    Options { naming: naming(&config), policy: configured::policy(&config), ..Options::default() }
+}
+
+/// T15: rules name tools with the configured separator, whatever clients see: what is denied so is denied.
+#[tokio::test]
+async fn t15_rules_have_the_configured_separator_however_names_look() {
+    for (naming, name) in [("prefix", "one.who"), ("never", "who"), ("priority", "who")] {
+        let rules = format!(
+            "[gateway]\nnaming = '{naming}'\nseparator = '.'\n[policy.ada]\ntools = {{ deny = ['one.who'] }}\n"
+        );
+        let front = two_with(said(&rules));
+        let alone = front.alone("one").unwrap();
+        for (front, name) in [(&front, name), (&alone, "who")] {
+            let (ada, bob) =
+                (on_behalf(front, "ada", Era::Modern).await, on_behalf(front, "bob", Era::Modern).await);
+            assert!(!tools(&ada).await.iter().any(|tool| tool == name), "{naming}");
+            assert_eq!(text(&bob, name, json!({})).await, "one", "{naming}");
+            let fault = refused(ada.call_tool(name, &json!({})).unwrap().await);
+            assert!(fault.message.contains("unknown tool"), "{naming} {fault:?}");
+        }
+        front.end("done").await;
+    }
+}
+
+/// T15: names and the rules that are made of them are others in one step, so whoever looks meanwhile sees nothing that both hide.
+#[tokio::test]
+async fn t15_names_and_rules_are_others_at_once() {
+    let said = |separator: &str| {
+        said(&format!(
+            "[gateway]\nseparator = '{separator}'\n[policy.ada]\ntools = {{ deny = ['one{separator}*'] }}\n\
+             prompts = {{ deny = ['one{separator}*'] }}\nresources = {{ deny = ['one://*'] }}\n"
+        ))
+    };
+    let front = two_with(said("__"));
+    front.settled().await;
+    let (looking, ada) = (front.clone(), Some("ada".into()));
+    let (turned, over) = std::sync::mpsc::channel::<()>();
+    let looks = std::thread::spawn(move || {
+        let mut looks = 0;
+        while over.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            let told = looking.config(ada.as_ref()).instructions.clone().unwrap_or_default();
+            let told = String::from_utf8_lossy(&told).into_owned();
+            assert!(told.contains("be kind to two") && !told.contains("one"), "{told}");
+            looks += 1;
+        }
+        looks
+    });
+    for _ in 0..500 {
+        for separator in [".", "__"] {
+            let Options { naming, policy, .. } = said(separator);
+            front.adopt(naming, policy);
+        }
+    }
+    drop(turned);
+    assert!(looks.join().unwrap() > 0);
     front.end("done").await;
 }
 

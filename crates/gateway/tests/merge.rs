@@ -57,7 +57,7 @@ fn a_prefix_keeps_all_names_apart() {
 
 #[test]
 fn without_prefix_the_first_has_the_name() {
-    let merged = merged(&Naming::Never);
+    let merged = merged(&Naming::Never("__".into()));
     assert_eq!(names(&merged, Kind::Tools), ["add", "get", "put"]);
     assert_eq!(merged.find(Kind::Tools, "get").unwrap().route.source, 0);
     assert_eq!(merged.collisions.len(), 2);
@@ -108,7 +108,7 @@ fn a_taken_prefix_is_a_collision_too() {
     let same = catalog(r#"[{"name":"get","n":1},{"name":"get","n":2}]"#, "[]");
     let twice = Merged::of(
         &[Source { server: "one", catalog: &same, rules: &rules, claim: Claim::Sure }],
-        &Naming::Never,
+        &Naming::Never("__".into()),
     );
     assert_eq!(
         twice.list(Kind::Tools)[0].raw.as_str(),
@@ -129,7 +129,7 @@ fn rules_hide_rename_and_describe() {
     let rules = RuleSet { tools, ..RuleSet::default() };
     let merged = Merged::of(
         &[Source { server: "one", catalog: &one, rules: &rules, claim: Claim::Sure }],
-        &Naming::Never,
+        &Naming::Never("__".into()),
     );
     assert_eq!(names(&merged, Kind::Tools), ["fetch"]);
     let fetch = merged.find(Kind::Tools, "fetch").unwrap();
@@ -152,14 +152,14 @@ fn a_given_name_is_taken_from_its_server() {
         (
             r#"[{"name":"get"},{"name":"put"}]"#,
             [("put", "get")],
-            Naming::Never,
+            Naming::Never("__".into()),
             vec![("get", "put")],
             "not shown; rename one of them",
         ),
         (
             r#"[{"name":"put"},{"name":"get"}]"#,
             [("put", "get")],
-            Naming::Never,
+            Naming::Never("__".into()),
             vec![("get", "put")],
             "not shown; rename one of them",
         ),
@@ -185,7 +185,7 @@ fn a_given_name_is_taken_from_its_server() {
     let rules = RuleSet { tools: renaming(&[("put", "get"), ("get", "put")]), ..RuleSet::default() };
     let merged = Merged::of(
         &[Source { server: "one", catalog: &catalog, rules: &rules, claim: Claim::Sure }],
-        &Naming::Never,
+        &Naming::Never("__".into()),
     );
     assert_eq!(&*merged.find(Kind::Tools, "get").unwrap().route.key, "put");
     assert_eq!(&*merged.find(Kind::Tools, "put").unwrap().route.key, "get");
@@ -217,7 +217,7 @@ fn a_renamed_resource_keeps_its_address() {
     let rules = RuleSet { resources: renaming(&[("a:1", "A")]), ..RuleSet::default() };
     let merged = Merged::of(
         &[Source { server: "one", catalog: &one, rules: &rules, claim: Claim::Sure }],
-        &Naming::Never,
+        &Naming::Never("__".into()),
     );
     assert_eq!(merged.find(Kind::Resources, "a:1").unwrap().raw.as_str(), r#"{"uri":"a:1","name":"A"}"#);
     assert_eq!(merged.find(Kind::Resources, "A"), None);
@@ -231,7 +231,7 @@ fn collisions_are_told_together() {
     let rules = RuleSet::default();
     let sources =
         ["one", "two"].map(|server| Source { server, catalog: &catalog, rules: &rules, claim: Claim::Sure });
-    let told = Collision::told(&Merged::of(&sources, &Naming::Never).collisions);
+    let told = Collision::told(&Merged::of(&sources, &Naming::Never("__".into())).collisions);
     assert_eq!(
         told,
         [
@@ -247,7 +247,7 @@ fn collisions_are_told_together() {
 #[test]
 fn t25_a_name_leads_to_one_server_in_every_order_of_starts() {
     const SERVERS: [&str; 5] = ["one", "two", "three", "four", "five"];
-    let namings = [Naming::Never, Naming::Priority("__".into()), Naming::Prefix("__".into())];
+    let namings = [Naming::Never("__".into()), Naming::Priority("__".into()), Naming::Prefix("__".into())];
     let tools = ["get", "put", "add", "list"];
     // Every choice of these tools: whatever two servers offer, some have the same names.
     let catalogs: Vec<_> = (1..16)

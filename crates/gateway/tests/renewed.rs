@@ -98,7 +98,7 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
         let fleet = Fleet::start(vec![spec], Options { cache: Some(cache.clone()), ..Options::default() });
         fleet.started(PATIENCE).await;
         let listed = || {
-            let (merged, _) = fleet.merged(&Naming::Never);
+            let (merged, _) = fleet.merged(&Naming::Never("__".into()));
             merged.list(Kind::Tools).iter().map(|shown| shown.key.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(listed(), ["s1"]);

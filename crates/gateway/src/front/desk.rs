@@ -230,8 +230,8 @@ impl Station {
         };
         let shared = self.one.get().and_then(|one| fitted.view(&of, (&front.house.kin, one), pins));
         match shared {
-            Some((of, gates)) => front.gated(of, &gates, principal),
-            None => front.gated(of, gates, principal),
+            Some((of, gates)) => gates.view(of, principal),
+            None => gates.view(of, principal),
         }
     }
 

@@ -62,7 +62,7 @@ use self::kin::{Fitted, Kin};
 use self::refused::Refusals;
 pub use self::refused::Refused;
 use self::relays::{Called, Relays};
-use self::view::{Known, Scope, Unknown, View};
+use self::view::{HouseRules, Known, Scope, Unknown, View};
 use crate::audit::Audit;
 use crate::fleet::{Fleet, Upstream, lock};
 use crate::merge::{Collision, Naming};
@@ -104,7 +104,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            naming: Naming::Prefix(Naming::SEPARATOR.into()),
+            naming: Naming::default(),
             policy: Policy::default(),
             allowances: Allowances::default(),
             pins: None,
@@ -140,8 +140,7 @@ struct House {
     /// What is offered in sessions that modern clients share.
     kin: Arc<Kin>,
     options: Options,
-    naming: Mutex<Naming>,
-    policy: Mutex<Arc<Policy>>,
+    rules: Mutex<Arc<HouseRules>>,
     opened: Instant,
     refusals: Refusals,
     meter: Arc<Meter>,
@@ -171,12 +170,12 @@ impl Front {
         let kin = Kin::new();
         let lent = (options.lend, Called::ByName);
         let relays = Relays::new(fleet.clone(), relay, lent, Some(Arc::clone(&kin)));
-        let naming = Mutex::new(options.naming.clone());
-        let policy = Mutex::new(Arc::new(options.policy.clone()));
+        let rules = HouseRules { naming: options.naming.clone(), policy: options.policy.clone() };
+        let rules = Mutex::new(Arc::new(rules));
         let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());
         let meter = Arc::new(Meter::default());
         meter.set(options.allowances.clone());
-        let house = House { fleet, relays, kin, options, naming, policy, opened, refusals, meter, alone };
+        let house = House { fleet, relays, kin, options, rules, opened, refusals, meter, alone };
         Self::of(Arc::new(house), Scope::All)
     }
 
@@ -218,24 +217,33 @@ impl Front {
         &self.0.house.fleet
     }
 
-    /// Names are kept apart in another way from now on. Clients are told.
-    pub fn rename(&self, naming: Naming) {
-        *lock(&self.0.house.naming) = naming;
-        self.0.view();
+    /// Names are kept apart in another way, and others may see and use something, from now on. Rules are made of names, so it is
+    /// one step: nobody meets the names of now with the rules of before. Clients are told.
+    pub fn adopt(&self, naming: Naming, policy: Policy) {
+        self.turn(|_| HouseRules { naming, policy });
     }
 
     /// Others may see and use something from now on. Clients are told.
     pub fn protect(&self, policy: Policy) {
-        let house = &self.0.house;
-        {
-            let mut now = lock(&house.policy);
-            if **now == policy {
+        self.turn(|now| HouseRules { naming: now.naming.clone(), policy });
+    }
+
+    fn turn(&self, next: impl FnOnce(&HouseRules) -> HouseRules) {
+        let regated = {
+            let mut now = lock(&self.0.house.rules);
+            let next = next(&now);
+            if **now == next {
                 return;
             }
-            *now = Arc::new(policy);
-        }
+            let regated = now.policy != next.policy || now.naming.separator() != next.naming.separator();
+            *now = Arc::new(next);
+            regated
+        };
         for front in self.fronts() {
-            front.all_changed();
+            front.view();
+            if regated {
+                front.all_changed();
+            }
         }
     }
 
@@ -314,7 +322,7 @@ impl Host for Front {
 
     fn config(&self, principal: Option<&Arc<str>>) -> Arc<Config> {
         let (front, principal) = (&self.0, principal.map(|principal| &**principal));
-        let view = front.gated(front.current(), &front.gated, principal);
+        let view = front.gated.view(front.current(), principal);
         view.config(|view| greeting::config(&front.scope, view, &front.house.options.limits))
     }
 
@@ -336,7 +344,7 @@ impl Host for Front {
 
     fn mirrors(&self, tool: &str, principal: Option<&Arc<str>>) -> Option<Arc<Mirrors>> {
         let (front, principal) = (&self.0, principal.map(|principal| &**principal));
-        front.gated(front.view(), &front.gated, principal).mirrors(tool)
+        front.gated.view(front.view(), principal).mirrors(tool)
     }
 
     fn strays(&self) -> StrayHeaders {
@@ -366,11 +374,11 @@ impl Inner {
         // Before the catalogs, so that one that comes in between is looked for again.
         let unknown = Unknown::among(&upstreams);
         let known = Known::of(upstreams, self.house.options.pins.as_deref());
-        let naming = self.naming();
-        if view.is_of(&known, unknown, &naming) {
+        let house = self.rules();
+        if view.is_of(&known, unknown, &house) {
             return Arc::clone(&view);
         }
-        let next = Arc::new(View::of(known, unknown, naming));
+        let next = Arc::new(View::of(known, unknown, self.scope.naming(&house.naming), house));
         let changes = next.changes_since(&view);
         *view = Arc::clone(&next);
         // Still under the lock, so that changes are told in their order. Nobody listening is fine.
@@ -400,21 +408,13 @@ impl Inner {
         Arc::clone(&lock(&self.view))
     }
 
-    /// What the policy leaves of a view for a principal.
-    fn gated(&self, of: Arc<View>, gates: &Gated, principal: Option<&str>) -> Arc<View> {
-        let (policy, naming) = (Arc::clone(&lock(&self.house.policy)), lock(&self.house.naming).clone());
-        gates.view(of, policy.gate(principal), naming.separator())
-    }
-
     fn stations(&self) -> Vec<Arc<Station>> {
         lock(&self.stations).iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn naming(&self) -> Naming {
-        match self.scope {
-            Scope::All => lock(&self.house.naming).clone(),
-            Scope::One(_) => Naming::Never,
-        }
+    /// What is in force now.
+    fn rules(&self) -> Arc<HouseRules> {
+        Arc::clone(&lock(&self.house.rules))
     }
 
     /// Changes of lists, from now on.

@@ -12,7 +12,6 @@ use super::stale::{Fetches, Stale, Turn};
 use super::view::{Known, View};
 use crate::catalog::{Catalog, Kind, List};
 use crate::fleet::{Upstream, lock};
-use crate::merge::Naming;
 use crate::pin::Pins;
 
 /// What is offered to one client alone.
@@ -125,5 +124,5 @@ pub(super) fn fitted(
         }
         known
     });
-    View::of(known.collect(), common.unknown, common.naming.clone().unwrap_or(Naming::Never))
+    View::of(known.collect(), common.unknown, common.naming.clone(), Arc::clone(&common.house))
 }

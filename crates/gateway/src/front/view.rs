@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, Kind};
 use crate::fleet::{Fleet, Upstream};
 use crate::merge::{Claim, Merged, Naming, Shown, Source};
 use crate::pin::{Held, Pins};
-use crate::policy::Gate;
+use crate::policy::{Gate, Policy};
 use crate::rules::RuleSet;
 use crate::templates::{Makes, Templates};
 
@@ -40,6 +40,14 @@ impl Scope {
         }
     }
 
+    /// How names are kept apart here, where they are so among all.
+    pub(super) fn naming(&self, among_all: &Naming) -> Naming {
+        match self {
+            Self::All => among_all.clone(),
+            Self::One(_) => Naming::Never(among_all.separator().into()),
+        }
+    }
+
     /// The servers that count, known or not, in their order.
     pub(super) fn upstreams(&self, fleet: &Fleet) -> Vec<Arc<Upstream>> {
         match self {
@@ -47,6 +55,15 @@ impl Scope {
             Self::One(name) => fleet.upstream(name).into_iter().collect(),
         }
     }
+}
+
+/// What holds at all fronts before one fleet. Rules are made of names, so both are others in one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct HouseRules {
+    /// How names of several servers are kept apart.
+    pub(super) naming: Naming,
+    /// Who may see and use what.
+    pub(super) policy: Policy,
 }
 
 /// Is there a server of which nothing is known?
@@ -151,7 +168,9 @@ pub(super) fn held(pins: Option<&Pins>, upstream: &Upstream, catalog: &Arc<Catal
 pub(super) struct View {
     pub(super) known: Vec<Known>,
     pub(super) merged: Merged,
-    pub(super) naming: Option<Naming>,
+    pub(super) naming: Naming,
+    /// What that follows from, and who may see and use what.
+    pub(super) house: Arc<HouseRules>,
     pub(super) unknown: Unknown,
     /// Tools that have changed, and are held back.
     held: Vec<Shown>,
@@ -182,7 +201,7 @@ pub(super) enum Purpose {
 }
 
 impl View {
-    pub(super) fn of(known: Vec<Known>, unknown: Unknown, naming: Naming) -> Self {
+    pub(super) fn of(known: Vec<Known>, unknown: Unknown, naming: Naming, house: Arc<HouseRules>) -> Self {
         let sources: Vec<_> = known
             .iter()
             .map(|one| {
@@ -194,16 +213,17 @@ impl View {
         let is_held =
             |kind, shown: &Shown| kind == Kind::Tools && known[shown.route.source].held.has(&shown.route.key);
         if known.iter().all(|known| known.held.is_empty()) {
-            return Self::made(known, unknown, merged, Vec::new(), Some(naming), Arc::default());
+            return Self::made(known, unknown, merged, Vec::new(), (naming, house), Arc::default());
         }
         let held =
             merged.list(Kind::Tools).iter().filter(|shown| is_held(Kind::Tools, shown)).cloned().collect();
         let merged = merged.only(|kind, shown| !is_held(kind, shown));
-        Self::made(known, unknown, merged, held, Some(naming), Arc::default())
+        Self::made(known, unknown, merged, held, (naming, house), Arc::default())
     }
 
-    /// What is left of it behind a gate. Rules name tools with `separator` behind the server.
-    pub(super) fn behind(&self, gate: &Arc<Gate>, separator: &str) -> Self {
+    /// What is left of it behind a gate.
+    pub(super) fn behind(&self, gate: &Arc<Gate>) -> Self {
+        let separator = self.house.naming.separator();
         let allowed = |kind: Kind, shown: &Shown| {
             let known = &self.known[shown.route.source];
             let full = |name: &str| Naming::full(separator, known.upstream.name(), name);
@@ -219,7 +239,8 @@ impl View {
         };
         let merged = self.merged.only(allowed);
         let held = self.held.iter().filter(|shown| allowed(Kind::Tools, shown)).cloned().collect();
-        Self::made(self.known.clone(), self.unknown, merged, held, self.naming.clone(), Arc::clone(gate))
+        let named = (self.naming.clone(), Arc::clone(&self.house));
+        Self::made(self.known.clone(), self.unknown, merged, held, named, Arc::clone(gate))
     }
 
     fn made(
@@ -227,18 +248,18 @@ impl View {
         unknown: Unknown,
         merged: Merged,
         held: Vec<Shown>,
-        naming: Option<Naming>,
+        (naming, house): (Naming, Arc<HouseRules>),
         gate: Arc<Gate>,
     ) -> Self {
         let template = |shown: &Shown| Some((UriTemplate::parse(&shown.key).ok()?, shown.route.source));
         let templates = merged.list(Kind::Templates).iter().filter_map(template).collect();
         let (mirrors, config) = (OnceLock::new(), OnceLock::new());
-        Self { known, merged, naming, unknown, held, gate, templates, mirrors, config }
+        Self { known, merged, naming, house, unknown, held, gate, templates, mirrors, config }
     }
 
-    /// Is it made of these, and under such names?
-    pub(super) fn is_of(&self, known: &[Known], unknown: Unknown, naming: &Naming) -> bool {
-        self.naming.as_ref() == Some(naming)
+    /// Is it made of these, and by such rules?
+    pub(super) fn is_of(&self, known: &[Known], unknown: Unknown, house: &Arc<HouseRules>) -> bool {
+        Arc::ptr_eq(&self.house, house)
             && self.unknown == unknown
             && self.known.len() == known.len()
             && self.known.iter().zip(known).all(|(ours, theirs)| ours.is(theirs))
@@ -317,7 +338,7 @@ impl View {
 
     /// Is a tool called so with its server's name before its own, where that is always good?
     fn is_full_name(&self, shown: &Shown, tool: &str) -> bool {
-        let Some(Naming::Priority(separator)) = &self.naming else { return false };
+        let Naming::Priority(separator) = &self.naming else { return false };
         let known = &self.known[shown.route.source];
         let plain = known.rules.of(Kind::Tools).name(&shown.route.key);
         *Naming::full(separator, known.upstream.name(), plain) == *tool

@@ -37,11 +37,11 @@ impl Inner {
         }
         let unknown = self.scope.upstreams(&self.house.fleet);
         let mut unknown = unknown.iter().filter(|upstream| upstream.catalog().is_none());
-        match (&self.scope, self.naming()) {
+        match (&self.scope, &self.rules().naming) {
             (Scope::One(_), _) => self.known(unknown.next()).await?,
             (Scope::All, Naming::Prefix(separator)) if kind.is_named() => {
                 let may_have =
-                    |upstream: &Upstream| key.starts_with(&Naming::before(&separator, upstream.name()));
+                    |upstream: &Upstream| key.starts_with(&Naming::before(separator, upstream.name()));
                 self.known(unknown.find(|upstream| may_have(upstream))).await?;
             }
             // Whose it may be is not known, so it is not waited for longer than for any that was lost.

@@ -41,7 +41,7 @@ impl Bench {
         let policy = Policy { backoff, ..Policy::REMOTE };
         let spec = Spec::new("counts", "http", "digest", Making { connector, way, policy });
         let fleet = Fleet::start(vec![spec], fleet::Options::default());
-        let front = Front::start(fleet, Options { naming: Naming::Never, ..Options::default() });
+        let front = Front::start(fleet, Options { naming: Naming::Never("__".into()), ..Options::default() });
         front.settled().await;
         let (ours, theirs) = memory::pair(&Limits::DEFAULT);
         let served = front.clone();

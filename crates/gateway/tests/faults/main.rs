@@ -33,7 +33,7 @@ async fn gateway(era: Era) -> (Rig<Front>, Front) {
         async move { drop(server.serve(link).await) }
     });
     let fleet = Fleet::start(vec![Spec::new("counts", "http", "digest", making)], fleet::Options::default());
-    let front = Front::start(fleet, Options { naming: Naming::Never, ..Options::default() });
+    let front = Front::start(fleet, Options { naming: Naming::Never("__".into()), ..Options::default() });
     front.settled().await;
     (Rig::of(front.clone(), runs, go).await, front)
 }

@@ -133,8 +133,7 @@ impl Gateway {
         let locked = lock.clone();
         let approvals = pins.clone().map(|pins| Approvals::follow(front.clone(), pins, every));
         let following = Following::start(fleet, follow, every, move |config| {
-            named.rename(naming(config));
-            named.protect(policy(config));
+            named.adopt(naming(config), policy(config));
             named.allow(Allowances::of(config));
             locked.set(config, log);
             if let Some(pins) = &pins {
