@@ -44,6 +44,11 @@ impl Naming {
         full.into()
     }
 
+    /// The ways to write a name in rules: as it is shown, and with its server as that is configured.
+    pub(crate) fn written(separator: &str, server: &str, name: &str) -> [Box<str>; 2] {
+        [Self::full(separator, server, name), format!("{server}{separator}{name}").into()]
+    }
+
     /// What stands before the names of one server. Whatever its own name is, models' interfaces accept it.
     pub(crate) fn before(separator: &str, server: &str) -> String {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

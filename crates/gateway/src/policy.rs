@@ -1,7 +1,8 @@
 //! Who may see and use what. One decision gates lists and calls alike.
 //!
 //! Tools and prompts are named `SERVER__NAME` in rules, however clients see them: under the server's name, without it,
-//! or at the server's own address. So no way in has rules of its own. Resources and templates are named by their address.
+//! or at the server's own address. So no way in has rules of its own. The server is written as it is configured or as it stands
+//! before names. Resources and templates are named by their address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,11 +62,14 @@ impl Gate {
         Self { rules: rules.filter(|rules| *rules != RuleSet::default()).collect() }
     }
 
-    /// May it be seen and used, though it is not called what its server calls it? A name that is denied stays denied,
-    /// so that no new one is a way around the policy.
+    /// May it be seen and used, where `names` are the ways to write what it is called and `own` those of what its server calls it?
+    /// Any of the former may be allowed. Whatever is denied stays denied, so that neither a new name nor another way to write one is
+    /// a way around the policy.
     #[must_use]
-    pub fn allows_renamed(&self, kind: Kind, name: &str, own: &str) -> bool {
-        self.allows(kind, name) && !self.rules.iter().any(|rules| rules.of(kind).denies(own))
+    pub fn allows_named<N: AsRef<str>>(&self, kind: Kind, names: &[N], own: &[N]) -> bool {
+        let denied = |rules: &Rules| names.iter().chain(own).any(|name| rules.denies(name.as_ref()));
+        let listed = |rules: &Rules| names.iter().any(|name| rules.lists(name.as_ref()));
+        self.rules.iter().map(|rules| rules.of(kind)).all(|rules| listed(rules) && !denied(rules))
     }
 
     /// May what is at an address be seen and read? Its server's templates decide too.
@@ -151,7 +155,7 @@ mod tests {
     #[test]
     fn t15_a_new_name_is_no_way_around() {
         let policy = policy(&["[policy.'*']\ntools = { allow = ['a__*'], deny = ['a__delete'] }\n"]);
-        let may = |name, own| policy.gate(None).allows_renamed(Kind::Tools, name, own);
+        let may = |name, own| policy.gate(None).allows_named(Kind::Tools, &[name], &[own]);
         assert_eq!(
             [
                 may("a__keep", "a__delete"),

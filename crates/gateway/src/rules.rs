@@ -79,7 +79,7 @@ impl Rules {
     }
 
     /// Is it among those that are shown, unless they are denied?
-    fn lists(&self, name: &str) -> bool {
+    pub(crate) fn lists(&self, name: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.iter().any(|pattern| pattern.fits(name)))
     }
 

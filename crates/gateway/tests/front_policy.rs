@@ -137,6 +137,39 @@ async fn t15_names_and_rules_are_others_at_once() {
     front.end("done").await;
 }
 
+/// T15: a server whose name becomes another before the names of its tools may stand in rules either way.
+#[tokio::test]
+async fn t15_rules_name_a_server_as_it_is_configured_or_shown() {
+    let spec = || {
+        let mut spec = spec("my.files", &server("one", Era::Modern, &Stage::default())).0;
+        spec.rules.tools.rename.insert("echo".into(), "say".into());
+        spec
+    };
+    for server in ["my.files", "my_files"] {
+        for (rules, shown, hidden) in [
+            (format!("deny = ['{server}__who']"), "say", "who"),
+            (format!("deny = ['{server}__echo']"), "who", "say"),
+            (format!("deny = ['{server}__say']"), "who", "say"),
+            (format!("allow = ['{server}__who']"), "who", "say"),
+            (format!("allow = ['{server}__say']"), "say", "who"),
+            (format!("allow = ['*'], deny = ['{server}__w*']"), "say", "who"),
+        ] {
+            let policy = policy(&format!("[policy.ada]\ntools = {{ {rules} }}\n"));
+            let front = Front::start(
+                Fleet::start(vec![spec()], fleet::Options::default()),
+                Options { policy, ..Options::default() },
+            );
+            let ada = on_behalf(&front, "ada", Era::Modern).await;
+            let listed = tools(&ada).await;
+            let is_listed = |name: &str| listed.contains(&format!("my_files__{name}"));
+            assert_eq!((is_listed(shown), is_listed(hidden)), (true, false), "{rules} {listed:?}");
+            refused(ada.call_tool(&format!("my_files__{hidden}"), &json!({ "text": "x" })).unwrap().await);
+            text(&ada, &format!("my_files__{shown}"), json!({ "text": "x" })).await;
+            front.end("done").await;
+        }
+    }
+}
+
 /// T15: the same for prompts and their completion, and for resources, those included that no list has.
 #[tokio::test]
 async fn t15_prompts_and_resources_are_gated_alike() {

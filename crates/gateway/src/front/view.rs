@@ -226,11 +226,10 @@ impl View {
         let separator = self.house.naming.separator();
         let allowed = |kind: Kind, shown: &Shown| {
             let known = &self.known[shown.route.source];
-            let full = |name: &str| Naming::full(separator, known.upstream.name(), name);
+            let written = |name: &str| Naming::written(separator, known.upstream.name(), name);
             let (own, plain) = (&*shown.route.key, known.rules.of(kind).name(&shown.route.key));
             match kind.is_named() {
-                true if own == plain => gate.allows(kind, &full(own)),
-                true => gate.allows_renamed(kind, &full(plain), &full(own)),
+                true => gate.allows_named(kind, &written(plain), &written(own)),
                 false if kind != Kind::Templates => {
                     gate.allows_at(own, self.merged.templates(shown.route.source))
                 }
