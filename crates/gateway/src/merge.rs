@@ -120,6 +120,34 @@ pub struct Collision {
     pub loser: Box<str>,
     /// What the loser's is called now; none: it is not shown.
     pub now: Option<Box<str>>,
+    /// What would have it shown.
+    pub remedy: Remedy,
+}
+
+/// What would have something shown whose name is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Its server has that name twice: another one by the rules.
+    RenameOne,
+    /// A prefix for each server's names.
+    Prefix,
+    /// Another name for a server: a prefix keeps these two apart no more.
+    RenameServer,
+    /// An address is what it is, and is free where its server is served alone.
+    Alone,
+}
+
+impl Remedy {
+    fn of(kind: Kind, naming: &Naming, winner: &str, loser: &str) -> Self {
+        let alike = || Naming::before("", winner) == Naming::before("", loser);
+        match naming {
+            _ if !kind.is_named() => Self::Alone,
+            _ if winner == loser => Self::RenameOne,
+            Naming::Prefix(_) => Self::RenameServer,
+            Naming::Never(_) | Naming::Priority(_) if alike() => Self::RenameServer,
+            Naming::Never(_) | Naming::Priority(_) => Self::Prefix,
+        }
+    }
 }
 
 impl Collision {
@@ -141,12 +169,11 @@ impl Collision {
     }
 
     fn next(&self) -> &'static str {
-        if self.winner == self.loser && self.kind.is_named() {
-            "not shown; rename one of them"
-        } else if self.kind.is_named() {
-            "not shown; let names be prefixed"
-        } else {
-            "not shown; its server served alone has it"
+        match self.remedy {
+            Remedy::RenameOne => "not shown; rename one of them",
+            Remedy::Prefix => "not shown; let names be prefixed",
+            Remedy::RenameServer => "not shown; give one of the servers another name",
+            Remedy::Alone => "not shown; its server served alone has it",
         }
     }
 }
@@ -314,12 +341,14 @@ impl Merged {
                     _ => None,
                 };
                 let now = now.filter(|now| self.find(kind, now).is_none());
+                let (winner, loser) = (sources[winner].server, source.server);
                 self.collisions.push(Collision {
                     kind,
                     key: wanted,
-                    winner: sources[winner].server.into(),
-                    loser: source.server.into(),
+                    winner: winner.into(),
+                    loser: loser.into(),
                     now: now.clone(),
+                    remedy: Remedy::of(kind, naming, winner, loser),
                 });
                 let Some(now) = now else { return };
                 now

@@ -242,6 +242,35 @@ fn collisions_are_told_together() {
     );
 }
 
+/// INT-8: where a prefix keeps names apart no more, what helps is another name for a server, and that is said.
+#[test]
+fn int_8_what_is_advised_would_help() {
+    let (one, rules) = (catalog(r#"[{"name":"get"},{"name":"b__get"}]"#, "[]"), RuleSet::default());
+    let told = |servers: [&'static str; 2], naming| {
+        let sources =
+            servers.map(|server| Source { server, catalog: &one, rules: &rules, claim: Claim::Sure });
+        Collision::told(&Merged::of(&sources, &naming).collisions).pop().unwrap()
+    };
+    let separator = || Naming::SEPARATOR.into();
+    for (servers, naming, advice) in [
+        (
+            ["my.files", "my_files"],
+            Naming::Prefix(separator()),
+            "not shown; give one of the servers another name",
+        ),
+        (["a", "a__b"], Naming::Prefix(separator()), "not shown; give one of the servers another name"),
+        (
+            ["my.files", "my_files"],
+            Naming::Never("__".into()),
+            "not shown; give one of the servers another name",
+        ),
+        (["a", "b"], Naming::Never("__".into()), "not shown; let names be prefixed"),
+    ] {
+        let told = told(servers, naming);
+        assert!(told.ends_with(advice), "{servers:?} {told}");
+    }
+}
+
 /// T25: in whichever order servers come to be known, a name leads to one tool of one server whenever it leads anywhere; and
 /// when all are known, to the one that it leads to where all were known from the start.
 #[test]
