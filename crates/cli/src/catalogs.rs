@@ -62,7 +62,7 @@ impl Shelf {
         for (method, entries) in lists {
             let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.method() == method) else { continue };
             let entries: Vec<_> =
-                entries.iter().filter_map(|raw| Entry::try_from(raw.clone()).ok()).collect();
+                entries.iter().filter_map(|raw| Entry::of(kind, raw.clone()).ok()).collect();
             // What is there may know more of how long it holds.
             if catalog.list(kind).entries != entries {
                 // What it said of who may see it was not looked at.

@@ -88,14 +88,37 @@ impl Kind {
 }
 
 /// One tool, prompt, resource, template or skill.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Raw", into = "Raw")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(into = "Raw")]
 pub struct Entry {
     key: Box<str>,
     raw: Raw,
 }
 
 impl Entry {
+    /// One of a kind, which says what it is called by: whatever else is said of it has no part in that.
+    pub fn of(kind: Kind, raw: Raw) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: Box<str>,
+        }
+        #[derive(Deserialize)]
+        struct Placed {
+            uri: Box<str>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Making {
+            uri_template: Box<str>,
+        }
+        let key = match kind {
+            Kind::Tools | Kind::Prompts => raw.read::<Named>()?.name,
+            Kind::Resources | Kind::Skills => raw.read::<Placed>()?.uri,
+            Kind::Templates => raw.read::<Making>()?.uri_template,
+        };
+        Ok(Self { key, raw })
+    }
+
     /// Its name, address or template: what it is called by.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -109,29 +132,6 @@ impl Entry {
     }
 }
 
-impl TryFrom<Raw> for Entry {
-    type Error = serde_json::Error;
-
-    fn try_from(raw: Raw) -> Result<Self, Self::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Keys {
-            #[serde(default)]
-            uri: Option<Box<str>>,
-            #[serde(default)]
-            uri_template: Option<Box<str>>,
-            #[serde(default)]
-            name: Option<Box<str>>,
-        }
-        // Resources have names too, but are called by their address.
-        let keys: Keys = raw.read()?;
-        let key = keys.uri.or(keys.uri_template).or(keys.name);
-        let key =
-            key.ok_or_else(|| serde::de::Error::custom("an entry has neither name nor uri nor uriTemplate"))?;
-        Ok(Self { key, raw })
-    }
-}
-
 impl From<Entry> for Raw {
     fn from(entry: Entry) -> Self {
         entry.raw
@@ -139,18 +139,17 @@ impl From<Entry> for Raw {
 }
 
 /// One list of a server.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct List {
     /// In the server's order.
     pub entries: Vec<Entry>,
     /// For how long the server says that it holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
     /// May others see it? A list that the server calls private is for whoever asked.
-    #[serde(default)]
     pub private: bool,
     /// What of it does not have the shape of its kind, if something does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub misshapen: Option<Misshapen>,
 }
 
@@ -164,11 +163,17 @@ pub struct Misshapen {
 }
 
 impl List {
+    /// Of these, all of a kind.
+    pub fn of(kind: Kind, entries: Vec<Raw>) -> Result<Self, serde_json::Error> {
+        let entries = entries.into_iter().map(|raw| Entry::of(kind, raw)).collect::<Result<_, _>>()?;
+        Ok(Self { entries, ..Self::default() })
+    }
+
     /// Takes in what the server lists next; one that is wrong keeps nobody from its neighbours. `index` is its place.
     fn take(&mut self, kind: Kind, index: usize, raw: Raw) {
         let method = kind.method();
         let flaw = shape::flaw_of_entry(&method, index, raw.as_str(), Limits::DEFAULT.excerpt_bytes);
-        let nameless = match Entry::try_from(raw) {
+        let nameless = match Entry::of(kind, raw) {
             Ok(entry) => {
                 self.entries.push(entry);
                 None
@@ -192,15 +197,19 @@ pub struct Catalog {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub greeting: Option<Raw>,
     /// Its tools.
+    #[serde(deserialize_with = "kept::tools")]
     pub tools: List,
     /// Its prompts.
+    #[serde(deserialize_with = "kept::prompts")]
     pub prompts: List,
     /// Its resources.
+    #[serde(deserialize_with = "kept::resources")]
     pub resources: List,
     /// Its templates.
+    #[serde(deserialize_with = "kept::templates")]
     pub templates: List,
     /// Its skills.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "kept::skills")]
     pub skills: List,
 }
 
@@ -333,6 +342,49 @@ raw_page!(Prompts, "prompts");
 raw_page!(Resources, "resources");
 raw_page!(Templates, "resourceTemplates");
 raw_page!(Skills, "skills");
+
+/// Lists as they are kept: what the entries are called by follows from which list it is.
+mod kept {
+    use cardan_proto::model::raw::Raw;
+    use serde::{Deserialize, Deserializer, de::Error as _};
+
+    use super::{Kind, List, Misshapen};
+
+    #[derive(Deserialize)]
+    struct Wire {
+        entries: Vec<Raw>,
+        ttl_ms: Option<u64>,
+        #[serde(default)]
+        private: bool,
+        misshapen: Option<Misshapen>,
+    }
+
+    fn list<'de, D: Deserializer<'de>>(kind: Kind, from: D) -> Result<List, D::Error> {
+        let Wire { entries, ttl_ms, private, misshapen } = Wire::deserialize(from)?;
+        let list = List::of(kind, entries).map_err(D::Error::custom)?;
+        Ok(List { ttl_ms, private, misshapen, ..list })
+    }
+
+    pub(super) fn tools<'de, D: Deserializer<'de>>(from: D) -> Result<List, D::Error> {
+        list(Kind::Tools, from)
+    }
+
+    pub(super) fn prompts<'de, D: Deserializer<'de>>(from: D) -> Result<List, D::Error> {
+        list(Kind::Prompts, from)
+    }
+
+    pub(super) fn resources<'de, D: Deserializer<'de>>(from: D) -> Result<List, D::Error> {
+        list(Kind::Resources, from)
+    }
+
+    pub(super) fn templates<'de, D: Deserializer<'de>>(from: D) -> Result<List, D::Error> {
+        list(Kind::Templates, from)
+    }
+
+    pub(super) fn skills<'de, D: Deserializer<'de>>(from: D) -> Result<List, D::Error> {
+        list(Kind::Skills, from)
+    }
+}
 
 /// A revision as its date.
 mod date {

@@ -187,7 +187,7 @@ mod tests {
     fn templates(texts: &[&str]) -> Templates {
         let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
         let entry = |text: &&str| serde_json::from_value(json!({"uriTemplate": text, "name": "x"})).unwrap();
-        catalog.templates = List { entries: texts.iter().map(entry).collect(), ..List::default() };
+        catalog.templates = List::of(Kind::Templates, texts.iter().map(entry).collect()).unwrap();
         Templates::of(&catalog)
     }
 

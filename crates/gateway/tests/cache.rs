@@ -17,16 +17,17 @@ use cardan_proto::model::raw::Raw;
 use cardan_proto::session::event::Change;
 use common::Scratch;
 
-fn list(entries: &str, ttl_ms: Option<u64>) -> List {
-    List { entries: serde_json::from_str(entries).unwrap(), ttl_ms, ..List::default() }
+fn list(kind: Kind, entries: &str, ttl_ms: Option<u64>) -> List {
+    List { ttl_ms, ..List::of(kind, serde_json::from_str(entries).unwrap()).unwrap() }
 }
 
 fn catalog() -> Catalog {
     let mut catalog =
         Catalog::new(Revision::LATEST_MODERN, Some(Raw::parse(r#"{"instructions":"be kind"}"#).unwrap()));
-    catalog.tools = list(r#"[{"name":"add","x-number":1.0,"inputSchema":{"type":"object"}}]"#, Some(60_000));
-    catalog.resources = list(r#"[{"uri":"file:///a","name":"a"}]"#, None);
-    catalog.templates = list(r#"[{"uriTemplate":"file:///{path}","name":"any"}]"#, Some(0));
+    catalog.tools =
+        list(Kind::Tools, r#"[{"name":"add","x-number":1.0,"inputSchema":{"type":"object"}}]"#, Some(60_000));
+    catalog.resources = list(Kind::Resources, r#"[{"uri":"file:///a","name":"a"}]"#, None);
+    catalog.templates = list(Kind::Templates, r#"[{"uriTemplate":"file:///{path}","name":"any"}]"#, Some(0));
     catalog
 }
 
@@ -184,7 +185,7 @@ fn changes_are_what_differs() {
     assert_eq!(new.changes_since(&old), [Change::Resources]);
     new.tools.ttl_ms = None;
     assert_eq!(new.changes_since(&old), [Change::Resources], "how long it holds is no change");
-    new.tools = list(r#"[{"name":"add","inputSchema":{"type":"array"}}]"#, None);
-    new.prompts = list(r#"[{"name":"p"}]"#, None);
+    new.tools = list(Kind::Tools, r#"[{"name":"add","inputSchema":{"type":"array"}}]"#, None);
+    new.prompts = list(Kind::Prompts, r#"[{"name":"p"}]"#, None);
     assert_eq!(new.changes_since(&old), [Change::Tools, Change::Prompts, Change::Resources]);
 }

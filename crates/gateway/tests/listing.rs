@@ -210,3 +210,28 @@ async fn an_expired_list_is_fetched_again() {
     assert_eq!(script.asked("tools/list"), 2);
     fleet.close("the test is over").await;
 }
+
+/// What else an entry has changes nothing of what it is called: tools go by their name and resources by their address.
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_called_as_its_kind_is() {
+    let scratch = Scratch::new("kinds");
+    let all =
+        json!({ "name": "n", "uri": "x:1", "uriTemplate": "x:{a}", "inputSchema": { "type": "object" } });
+    let results = [
+        ("tools/list", json!({ "tools": [all] })),
+        ("prompts/list", json!({ "prompts": [all] })),
+        ("resources/list", json!({ "resources": [all] })),
+        ("resources/templates/list", json!({ "resourceTemplates": [all] })),
+    ];
+    let script = Script::new(json!({ "tools": {}, "prompts": {}, "resources": {} }), &results);
+    let called = |fleet: &Fleet| {
+        [Kind::Tools, Kind::Prompts, Kind::Resources, Kind::Templates].map(|kind| names(fleet, kind).concat())
+    };
+    for known in [false, true] {
+        let fleet = fleet(Spec { lazy: known, ..script.spec("a") }, &scratch);
+        fleet.started(LONG).await;
+        assert_eq!(called(&fleet), ["n", "n", "x:1", "x:{a}"], "from the cache: {known}");
+        fleet.close("the test goes on").await;
+    }
+    assert_eq!(script.asked("tools/list"), 1);
+}

@@ -11,9 +11,9 @@ use cardan_proto::era::Revision;
 use cardan_sim::rng::Rng;
 
 fn catalog(tools: &str, resources: &str) -> Catalog {
-    let list = |text: &str| List { entries: serde_json::from_str(text).unwrap(), ..List::default() };
+    let list = |kind, text: &str| List::of(kind, serde_json::from_str(text).unwrap()).unwrap();
     let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
-    (catalog.tools, catalog.resources) = (list(tools), list(resources));
+    (catalog.tools, catalog.resources) = (list(Kind::Tools, tools), list(Kind::Resources, resources));
     catalog
 }
 

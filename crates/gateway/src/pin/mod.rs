@@ -290,7 +290,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::catalog::List;
+    use crate::catalog::{Kind, List};
 
     /// What several processes learn of one server at a time is all remembered. On a slow disk one of them may have to
     /// wait for too long; it says so, and tries again, as it would with the next change.
@@ -306,8 +306,7 @@ mod tests {
             for number in 0..20 {
                 let tool = json!({"name": format!("t{who}_{number}"), "inputSchema": {"type": "object"}});
                 let mut catalog = Catalog::new(Revision::LATEST_LEGACY, None);
-                catalog.tools =
-                    List { entries: vec![serde_json::from_value(tool).unwrap()], ..List::default() };
+                catalog.tools = List::of(Kind::Tools, vec![serde_json::from_value(tool).unwrap()]).unwrap();
                 loop {
                     pins.look("a", "00ff", &catalog);
                     match lines.try_recv() {
@@ -330,7 +329,7 @@ mod tests {
         let _ = std::fs::remove_dir_all(&dir);
         let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
         let mut catalog = Catalog::new(Revision::LATEST_MODERN, None);
-        catalog.tools = List { entries: vec![serde_json::from_value(tool).unwrap()], ..List::default() };
+        catalog.tools = List::of(Kind::Tools, vec![serde_json::from_value(tool).unwrap()]).unwrap();
         let pins = Pins::new(PinStore::new(&dir), Mode::Block, |line| panic!("{line}"));
         pins.look("a", "00ff", &catalog);
         // Made by whoever holds the folder.

@@ -133,9 +133,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::catalog::Kind;
 
     fn pin(text: &str) -> Pin {
-        Pin::of(&Entry::try_from(Raw::parse(text).unwrap()).unwrap())
+        Pin::of(&Entry::of(Kind::Tools, Raw::parse(text).unwrap()).unwrap())
     }
 
     /// T25: the digest is of what counts, whatever order and spelling it comes in.

@@ -84,7 +84,8 @@ fn put_down(cache: &CatalogCache, scratch: &Scratch, plan: &Plan) {
     let revision = if plan.era == Era::Modern { Revision::LATEST_MODERN } else { Revision::LATEST_LEGACY };
     let mut catalog = Catalog::new(revision, None);
     let entries = json!([{ "name": tool, "inputSchema": { "type": "object" } }]).to_string();
-    catalog.tools = List { entries: serde_json::from_str(&entries).unwrap(), ttl_ms, ..List::default() };
+    catalog.tools =
+        List { ttl_ms, ..List::of(Kind::Tools, serde_json::from_str(&entries).unwrap()).unwrap() };
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
     let told: Told = serde_json::from_value(json!([now_ms - age_ms, null, null, null, null])).unwrap();
     cache.save(&digest, &Kept::new(&plan.name, told, catalog)).unwrap();
