@@ -8,14 +8,18 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cardan_client::{Client, way};
+use cardan_client::{CallError, Client, way};
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::catalog::Kind;
 use cardan_gateway::fleet::{Fleet, Known, Making, Options, Spec, Status, What};
+use cardan_gateway::front::{self, Front, Refused};
+use cardan_gateway::pin::store::PinStore;
+use cardan_gateway::pin::{Mode, Pins};
 use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::upkeep::policy::Policy;
 use cardan_runtime::lines::Lines;
+use cardan_runtime::memory;
 use common::Scratch;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
@@ -234,4 +238,40 @@ async fn an_entry_is_called_as_its_kind_is() {
         fleet.close("the test goes on").await;
     }
     assert_eq!(script.asked("tools/list"), 1);
+}
+
+/// T25: a server that does not tell its tools is not called where those that have changed are held back; it is once it does.
+#[tokio::test(start_paused = true)]
+async fn t25_who_does_not_tell_its_tools_is_not_called() {
+    let scratch = Scratch::new("unjudged");
+    let results = [("tools/list", tools(&["one"])), ("tools/call", json!({ "content": [] }))];
+    for tells in [true, false] {
+        let script = Script::new(json!({ "tools": { "listChanged": tells } }), &results);
+        let fleet = fleet(script.spec("a"), &scratch);
+        let pins =
+            Pins::new(PinStore::new(scratch.path().join("pins")), Mode::Block, |line| panic!("{line}"));
+        let options = front::Options { pins: Some(Arc::new(pins)), ..front::Options::default() };
+        let front = Front::start(fleet.clone(), options);
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        let serving = front.clone();
+        tokio::spawn(async move { serving.serve(theirs).await });
+        let client = Client::builder("client", "1").era(EraChoice::Modern).connect_link(ours).await.unwrap();
+        client.call_tool("a__one", &json!({})).unwrap().await.unwrap();
+        let mut events = fleet.events();
+        script.set("tools/list", None);
+        script.kill();
+        while !matches!(events.recv().await.unwrap().what, What::Condition(seen) if seen.to.is_up()) {}
+        for _ in 0..2 {
+            let refused = client.call_tool("a__one", &json!({})).unwrap().await.unwrap_err();
+            let CallError::Fault(fault) = refused else { panic!("{refused}") };
+            assert!(fault.message.contains("has not told its tools"), "{fault:?}");
+            let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+            assert_eq!((&data["delivery"], &data["mayHaveExecuted"]), (&json!("not_sent"), &json!(false)));
+        }
+        assert_eq!((script.asked("tools/call"), front.refused()[Refused::Pin as usize]), (1, 2));
+        script.set("tools/list", Some(tools(&["one", "two"])));
+        offers(&fleet, Kind::Tools, &["one", "two"]).await;
+        client.call_tool("a__one", &json!({})).unwrap().await.unwrap();
+        front.end("done").await;
+    }
 }

@@ -100,8 +100,17 @@ pub(super) struct Present {
     /// Why there was no link last.
     cause: Option<Cause>,
     pub(super) settled: Option<Settled>,
+    /// Counts sessions, whichever link they came by.
+    pub(super) sessions: u64,
     /// Counts answered probes: a link that was doubted is good.
     trust: u64,
+}
+
+impl Present {
+    /// There is another session.
+    fn began(&mut self, settled: Settled) {
+        (self.settled, self.sessions) = (Some(settled), self.sessions + 1);
+    }
 }
 
 /// How a call left the link it was on.
@@ -121,8 +130,9 @@ impl Kept {
         seed: u64,
     ) -> Self {
         let upkeep = Upkeep::new(policy, seed);
+        let condition = upkeep.condition();
         let present =
-            Present { condition: upkeep.condition(), closing: false, cause: None, settled: None, trust: 0 };
+            Present { condition, closing: false, cause: None, settled: None, sessions: 0, trust: 0 };
         Self {
             current: Mutex::default(),
             flying: AtomicUsize::new(0),
@@ -195,7 +205,7 @@ impl Kept {
             // A session that was replaced before anyone could use it is not what there is.
             current.greeted.take_if(|(greeted, _)| *greeted == link).map_or(settled, |(_, settled)| settled)
         };
-        self.present.send_modify(|present| present.settled = Some(settled));
+        self.present.send_modify(|present| present.began(settled));
         self.step(&mut work, Input::Opened { link });
     }
 
@@ -211,7 +221,7 @@ impl Kept {
         }
         current.renewed = Some(Renewed { link, lists: self.reconnected() });
         drop(current);
-        self.present.send_modify(|present| present.settled = Some(settled));
+        self.present.send_modify(|present| present.began(settled));
         self.keeper.ring();
     }
 

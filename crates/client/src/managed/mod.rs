@@ -106,6 +106,12 @@ impl Managed {
         self.owner.kept.present().borrow().settled.clone()
     }
 
+    /// How many sessions there have been. What is known from another one is known of another server, as far as anyone can tell.
+    #[must_use]
+    pub fn sessions(&self) -> u64 {
+        self.owner.kept.present().borrow().sessions
+    }
+
     /// What the server said of itself last.
     #[must_use]
     pub fn server(&self) -> Option<ServerInfo> {

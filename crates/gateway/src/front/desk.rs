@@ -353,7 +353,7 @@ impl Station {
         let Some(name) = called.call.params.text(Param::Name).map(|name| Box::<str>::from(&*name)) else {
             return Err(Fault::invalid_params("params.name: missing, or not text"));
         };
-        let Some((upstream, own)) = self.find(kind, &name).await? else {
+        let Some((upstream, own)) = self.find_judged(kind, &name).await? else {
             let (what, list) = match kind {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),

@@ -281,6 +281,16 @@ pub(super) fn silent(upstream: &Upstream) -> Fault {
     }))
 }
 
+/// A server of which it is not known whether its tools have changed.
+pub(super) fn unjudged(upstream: &Upstream) -> Fault {
+    let name = upstream.name();
+    let why = "it has not told its tools since it was connected last";
+    let message = format!(
+        "server `{name}` was not called: {why}, and tools that have changed are held back; try again in a while"
+    );
+    unsent(upstream, Fault::internal(message), "refused", why)
+}
+
 fn unsent(upstream: &Upstream, fault: Fault, outcome: &str, cause: &str) -> Fault {
     fault.with_data(&json!({
         "server": upstream.name(),

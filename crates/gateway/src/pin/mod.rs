@@ -113,6 +113,11 @@ impl Pins {
         }
     }
 
+    /// Are tools that have changed held back?
+    pub(crate) fn blocks(&self) -> bool {
+        lock(&self.inner).mode == Mode::Block
+    }
+
     /// Has somebody approved something meanwhile? Then what was judged is judged anew.
     pub fn refresh(&self) -> bool {
         let mut inner = lock(&self.inner);
