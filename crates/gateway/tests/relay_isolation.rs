@@ -174,66 +174,29 @@ async fn a_line_is_kept_for_who_listens() {
     assert_eq!(relay.census().0, 1, "nobody does");
 }
 
-/// Late words of a call that was given up reach nobody.
-#[tokio::test]
-async fn late_words_reach_nobody() {
-    for era in [Era::Legacy, Era::Modern] {
-        let (begun, go_on, said) =
-            (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let stage = (Arc::clone(&begun), Arc::clone(&go_on), Arc::clone(&said));
-        let server = Server::builder("late", "1")
-            .revisions(revisions(era))
-            .logging()
-            .tool("late", "goes on regardless", move |cx: Cx| {
-                let (begun, go_on, said) = stage.clone();
-                async move {
-                    let server = cx.server().clone();
-                    // Outlives the call, as a thread of a careless server does.
-                    tokio::spawn(async move {
-                        begun.notify_one();
-                        go_on.notified().await;
-                        server.log(LogLevel::Error, &"secret");
-                        said.notify_one();
-                    });
-                    std::future::pending::<()>().await;
-                    Ok::<_, Stop>("never")
-                }
-            })
-            .tool("log", "logs", |cx: Cx| async move {
-                cx.log(LogLevel::Error, None, &"mine");
-                Ok::<_, Stop>("done")
-            })
-            .build();
-        let (relay, _) = relay(&server).await;
-        let first = connect(&relay, Era::Modern, relaying::plain()).await;
-        first.set_level(LogLevel::Info);
-        let call = first.call_tool("late", &json!({})).unwrap();
-        soon("begun", begun.notified()).await;
-        call.cancel("enough");
-        assert!(call.await.is_err());
-        let (connector, logs) = logging(relaying::plain());
-        let second = connect(&relay, Era::Modern, connector).await;
-        second.set_level(LogLevel::Info);
-        go_on.notify_one();
-        soon("said", said.notified()).await;
-        for _ in 0..5 {
-            assert_eq!(text(&second, "log", json!({})).await, "done");
-        }
-        let told = logs.lock().unwrap().clone();
-        assert!(told.len() == 5 && told.iter().all(|note| note["data"] == "mine"), "{era:?} {told:?}");
-    }
+/// How far a careless server is: a call has begun; it may speak; it has spoken.
+type Stage = [Arc<Notify>; 3];
+
+/// A relay before a server that goes on with a call which nobody waits for any more, as a thread does. Each line leads to one of
+/// its own, since a server speaks to all of its clients.
+async fn careless(era: Era, call_timeout: Option<Duration>) -> (Relay, Stage) {
+    let stage = Stage::default();
+    let on = stage.clone();
+    let (making, _) = relaying::making(move |link| {
+        let server = going_on(era, &on);
+        async move { drop(server.serve(link).await) }
+    });
+    let options = Options { behind: Behind::One, call_timeout, ..Options::default() };
+    (Relay::start(making, options).await.unwrap(), stage)
 }
 
-/// The same where the call that was given up had wanted no log notes, but another before it had.
-#[tokio::test]
-async fn late_words_of_plain_calls_reach_nobody() {
-    let (begun, go_on, said) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let stage = (Arc::clone(&begun), Arc::clone(&go_on), Arc::clone(&said));
-    let server = Server::builder("late", "1")
-        .revisions(revisions(Era::Legacy))
+fn going_on(era: Era, on: &Stage) -> Server {
+    let on = on.clone();
+    Server::builder("late", "1")
+        .revisions(revisions(era))
         .logging()
         .tool("late", "goes on regardless", move |cx: Cx| {
-            let (begun, go_on, said) = stage.clone();
+            let [begun, go_on, said] = on.clone();
             async move {
                 let server = cx.server().clone();
                 tokio::spawn(async move {
@@ -246,12 +209,63 @@ async fn late_words_of_plain_calls_reach_nobody() {
                 Ok::<_, Stop>("never")
             }
         })
-        .tool("log", "logs when others have", move |cx: Cx| async move {
+        .tool("log", "logs", |cx: Cx| async move {
             cx.log(LogLevel::Error, None, &"mine");
             Ok::<_, Stop>("done")
         })
-        .build();
-    let (relay, _) = relay(&server).await;
+        .build()
+}
+
+/// Late words of a call that was given up reach nobody.
+#[tokio::test]
+async fn late_words_reach_nobody() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (relay, [begun, go_on, said]) = careless(era, None).await;
+        let first = connect(&relay, Era::Modern, relaying::plain()).await;
+        first.set_level(LogLevel::Info);
+        let call = first.call_tool("late", &json!({})).unwrap();
+        soon("begun", begun.notified()).await;
+        call.cancel("enough");
+        assert!(call.await.is_err());
+        nothing_is_heard(&relay, era, &go_on, &said).await;
+    }
+}
+
+/// T11: the same where the server did not answer in time: it was never known to be done, so it may speak yet.
+#[tokio::test(start_paused = true)]
+async fn late_words_of_calls_that_timed_out_reach_nobody() {
+    for era in [Era::Legacy, Era::Modern] {
+        let (relay, [begun, go_on, said]) = careless(era, Some(Duration::from_secs(1))).await;
+        let first = connect(&relay, Era::Modern, relaying::plain()).await;
+        first.set_level(LogLevel::Info);
+        let outcome = soon("an end", first.call_tool("late", &json!({})).unwrap()).await;
+        assert!(outcome.unwrap_err().to_string().contains("did not answer in time"), "{era:?}");
+        soon("begun", begun.notified()).await;
+        nothing_is_heard(&relay, era, &go_on, &said).await;
+    }
+}
+
+/// The next who wants log notes hears their own.
+async fn nothing_is_heard(relay: &Relay, era: Era, go_on: &Notify, said: &Notify) {
+    let (connector, logs) = logging(relaying::plain());
+    let second = connect(relay, Era::Modern, connector).await;
+    second.set_level(LogLevel::Info);
+    let hushed = async {
+        go_on.notify_one();
+        // Where its session was left, nobody speaks any more.
+        let _ = tokio::time::timeout(Duration::from_secs(1), said.notified()).await;
+    };
+    let (first, ()) = tokio::join!(text(&second, "log", json!({})), hushed);
+    assert_eq!(first, "done");
+    assert_eq!(text(&second, "log", json!({})).await, "done");
+    let told = logs.lock().unwrap().clone();
+    assert!(told.len() == 2 && told.iter().all(|note| note["data"] == "mine"), "{era:?} {told:?}");
+}
+
+/// The same where the call that was given up had wanted no log notes, but another before it had.
+#[tokio::test]
+async fn late_words_of_plain_calls_reach_nobody() {
+    let (relay, [begun, go_on, said]) = careless(Era::Legacy, None).await;
     let (connector, logs) = logging(relaying::plain());
     let loud = connect(&relay, Era::Modern, connector).await;
     loud.set_level(LogLevel::Info);

@@ -12,8 +12,8 @@
 //!   among it, can concern nobody else. Where it is said that sessions are shared (`Isolation`), its calls go the way
 //!   of modern ones (`visitor`), and it is told what belongs to them.
 //! * Modern calls share lines (`pool`). A call that may be asked by a legacy upstream, or that wants log notes, holds
-//!   a line alone: whatever comes by it belongs to that call. One that was given up leaves a line on which nobody is
-//!   told anything any more, since late words may still come.
+//!   a line alone: whatever comes by it belongs to that call. One that was given up, or not answered in time, leaves a line on
+//!   which nobody is told anything any more, since late words may still come.
 //! * A legacy upstream that asks a modern call parks it (`park`): the client gets `input_required`, its retry goes on. One that
 //!   wants addresses visited first has ended the call: the client is asked to visit them, and its retry is a new call (`detour`).
 

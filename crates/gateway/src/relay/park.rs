@@ -149,8 +149,8 @@ impl Park {
 async fn keep(mut running: Running, mut claimed: oneshot::Receiver<Claim>) {
     let claim = tokio::select! {
         claim = &mut claimed => claim,
-        () = running.ended() => {
-            running.abandon();
+        outcome = running.ended() => {
+            running.abandon(&outcome);
             claimed.await
         }
     };

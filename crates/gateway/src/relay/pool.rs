@@ -9,7 +9,7 @@ use std::time::Duration;
 use cardan_client::{CallError, Managed, Settled};
 use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::fault::{Fault, code};
-use cardan_proto::session::event::Event;
+use cardan_proto::session::event::{Event, Outcome};
 use cardan_proto::upkeep::condition::Condition;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -114,7 +114,7 @@ struct Entry {
 enum Held {
     No,
     Yes,
-    /// It was, by a call that was given up: late words may come, so nobody is told anything by it any more.
+    /// It was, by a call that was given up or not answered: late words may come, so nobody is told anything by it any more.
     Spoiled,
 }
 
@@ -536,9 +536,18 @@ impl Lease {
         }
     }
 
-    /// The call has ended: nothing of it can come any more.
+    /// Nothing was called by it that something may yet come of.
     pub(super) fn landed(&mut self) {
         self.landed = true;
+    }
+
+    /// The call has ended so. Nothing of it comes any more where it was answered, however badly, or has never arrived, and where
+    /// its session has ended with it. A server that answered nothing may work on it still.
+    pub(super) fn ended(&mut self, outcome: &Outcome) {
+        let answered = matches!(outcome, Outcome::Done(_) | Outcome::Fault(_) | Outcome::Violated(_));
+        let up = self.shared.line.managed.condition().is_up();
+        let gone = matches!(outcome, Outcome::Lost { .. }) && !up;
+        self.landed = answered || gone || !outcome.may_have_executed();
     }
 }
 

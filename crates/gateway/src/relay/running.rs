@@ -238,15 +238,15 @@ impl Running {
     }
 
     /// Waits for its end, whatever becomes known before.
-    pub(super) async fn ended(&mut self) {
-        self.call.outcome().await;
+    pub(super) async fn ended(&mut self) -> Outcome {
+        self.call.outcome().await
     }
 
     /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.
     fn release(&mut self, core: &Core, principal: Option<Arc<str>>, outcome: &Outcome) {
         let visit = std::mem::take(&mut self.held).into_visit();
         let Some(mut lease) = self.lease.take() else { return };
-        lease.landed();
+        lease.ended(outcome);
         if let Outcome::Done(result) = outcome
             && reserves(core, self.rounds, self.upstream, &self.method)
         {
@@ -254,11 +254,11 @@ impl Running {
         }
     }
 
-    /// It has ended while nobody waited: whatever it occupies is free for others.
-    pub(super) fn abandon(&mut self) {
+    /// It has ended so while nobody waited: whatever it occupies is free for others.
+    pub(super) fn abandon(&mut self, outcome: &Outcome) {
         self.held = Held::default();
         if let Some(mut lease) = self.lease.take() {
-            lease.landed();
+            lease.ended(outcome);
         }
     }
 

@@ -115,18 +115,15 @@ impl Visitor {
                 Ok(terms::mapped(answer, |page| cross::optional_tools(&page)))
             }
             Crossing::About => {
-                let mut lease = self.lease().await?;
-                let answer = self.legacy(&lease, cx).about(&called.call).await;
-                lease.landed();
-                answer
+                let lease = self.lease().await?;
+                self.legacy(&lease, cx).about(&called.call).await
             }
             Crossing::Make(wish) => {
                 tasks.ledger.room(&self.owner)?;
                 let result = self.declaring(&cx, called, held).await?;
                 let made = Made::of(tasks, &self.owner, &wish, result)?;
                 // The task is there, whether it can be followed or not.
-                if let Ok(mut lease) = self.lease().await {
-                    lease.landed();
+                if let Ok(lease) = self.lease().await {
                     self.legacy(&lease, cx).follow(&made);
                 }
                 made.answer(tasks)
@@ -135,10 +132,8 @@ impl Visitor {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.
                 Answer::Fault(fault) if cross::needs_extension(&fault) => {
                     let result = self.declaring(&cx, called, Held::default()).await?;
-                    let mut lease = self.lease().await?;
-                    let answer = self.legacy(&lease, cx).waited(result).await;
-                    lease.landed();
-                    answer
+                    let lease = self.lease().await?;
+                    self.legacy(&lease, cx).waited(result).await
                 }
                 answer => Ok(answer),
             },
@@ -157,6 +152,8 @@ impl Visitor {
         }
     }
 
+    /// The right to a line of a modern server, which calls about tasks share. It stands for no call in particular: what was not
+    /// answered spoils none but a legacy line.
     async fn lease(&self) -> Result<Lease, Fault> {
         let lease = self.core.pool(self.principal.as_ref()).take(self.askable, Need::Any).await?;
         let (opening, again) = (self.core.options.opening, self.core.options.grace());

@@ -1,14 +1,22 @@
 //! Lines that calls share, or hold alone.
 
+use std::convert::Infallible;
+
 use cardan_client::{Client, way};
+use cardan_proto::era::Revisions;
+use cardan_proto::finding::Rule;
+use cardan_proto::jsonrpc::envelope::Violation;
+use cardan_proto::limits::Limits;
+use cardan_proto::session::event::{Cause, Deadline, Delivery, Refusal, Stage};
 use cardan_proto::upkeep::policy::Policy;
-use cardan_runtime::memory::MemoryLink;
+use cardan_runtime::memory::{self, MemoryLink};
+use cardan_server::Server;
 
 use super::*;
 
 /// Lines that are never there.
 fn pool() -> Arc<Pool> {
-    let way = way(std::future::pending::<Result<MemoryLink, std::convert::Infallible>>);
+    let way = way(std::future::pending::<Result<MemoryLink, Infallible>>);
     let making = Making { connector: Client::builder("x", "1"), way, policy: Policy::CHILD };
     Pool::start(making, None, &Options::default(), Arc::default())
 }
@@ -70,5 +78,53 @@ async fn a_spoiled_line_is_gone_for_those_who_hold_lines() {
             lease.landed();
         }
         assert_eq!(gone.load(Ordering::SeqCst), 1, "{askable:?}");
+    }
+}
+
+/// T11: a line is held again where nothing may come of the call before: that was answered, or never arrived, or its session is gone.
+#[tokio::test]
+async fn t11_a_line_is_held_again_only_where_nothing_may_come() {
+    let dial = way(|| {
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        let server = Server::builder("x", "1").revisions(Revisions::LEGACY).build();
+        tokio::spawn(async move { server.serve(theirs).await });
+        std::future::ready(Ok::<_, Infallible>(ours))
+    });
+    let making = Making { connector: Client::builder("x", "1"), way: dial, policy: Policy::CHILD };
+    let there = Pool::start(making, None, &Options::default(), Arc::default());
+    let timed_out = |delivery| Outcome::TimedOut {
+        deadline: Deadline::Idle,
+        after: Duration::ZERO,
+        delivery,
+        stage: Stage::Queued,
+        seen_bytes: 0,
+    };
+    let lost = |delivery| Outcome::Lost { cause: Cause::ClosedByPeer, delivery };
+    let cancelled = |delivery| Outcome::Cancelled { reason: "enough".into(), delivery };
+    for (outcome, again, again_without) in [
+        (Outcome::Done("{}".into()), true, true),
+        (Outcome::Fault(Fault::internal("no")), true, true),
+        (Outcome::Refused(Refusal::TooMany), true, true),
+        (timed_out(Delivery::Sent), false, false),
+        (timed_out(Delivery::Unknown), false, false),
+        (timed_out(Delivery::NotSent), true, true),
+        (cancelled(Delivery::Sent), false, false),
+        (lost(Delivery::Sent), false, true),
+        (lost(Delivery::NotSent), true, true),
+        (Outcome::Violated(Violation::of(Rule::ResultShape)), true, true),
+    ] {
+        // Where there is a session, and where there is none.
+        for (pool, again) in [(&there, again), (&pool(), again_without)] {
+            let mut lease = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
+            let line = Arc::clone(&lease.shared);
+            if Arc::ptr_eq(pool, &there) {
+                line.line.ready(HEARING, HEARING).await.unwrap();
+            }
+            lease.ended(&outcome);
+            drop(lease);
+            let mut next = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
+            assert_eq!(Arc::ptr_eq(&line, &next.shared), again, "{outcome:?}");
+            next.landed();
+        }
     }
 }

@@ -15,7 +15,7 @@ mod tending;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
-use cardan_client::Managed;
+use cardan_client::{CallError, Managed};
 use cardan_proto::era::caps::ClientCaps;
 use cardan_proto::era::gates;
 use cardan_proto::era::gates::Tasks as Design;
@@ -40,6 +40,7 @@ pub(super) use self::legacy::{Legacy, Made};
 pub(super) use self::modern::{call as modern_call, follow as modern_follow, refused as modern_refused};
 pub(super) use self::tending::Tended;
 use super::names::Names;
+use super::pool::Lease;
 use super::terms;
 use super::who::Who;
 
@@ -145,12 +146,28 @@ impl Tasks {
 
     /// Calls about a task upstream.
     async fn about(&self, at: &Managed, method: Method, params: Bytes) -> Result<Bytes, Fault> {
-        let options =
-            terms::options(Wanted::No, Rounds::Callers, Some(self.limits().call_idle_timeout), None);
-        match at.start(method.clone(), Some(params), options).outcome().await {
+        let outcome = self.exchange(at, &method, params).await;
+        self.told(outcome, &method)
+    }
+
+    /// The same by a line that is taken for it.
+    async fn about_by(&self, mut lease: Lease, method: Method, params: Bytes) -> Result<Bytes, Fault> {
+        let outcome = self.exchange(&lease.shared.line.managed, &method, params).await;
+        lease.ended(&outcome);
+        self.told(outcome, &method)
+    }
+
+    async fn exchange(&self, at: &Managed, method: &Method, params: Bytes) -> Outcome {
+        let silent = Some(self.limits().call_idle_timeout);
+        let options = terms::options(Wanted::No, Rounds::Callers, silent, None);
+        at.start(method.clone(), Some(params), options).outcome().await
+    }
+
+    fn told(&self, outcome: Outcome, method: &Method) -> Result<Bytes, Fault> {
+        match outcome {
             Outcome::Done(result) => Ok(result),
             Outcome::Fault(fault) => Err(fault),
-            other => Err(self.who.fault(&other, &method)),
+            other => Err(self.who.fault(&other, method)),
         }
     }
 
@@ -164,10 +181,13 @@ impl Tasks {
         required.as_ref().map(|required| required.iter().any(|name| **name == *tool))
     }
 
-    /// Asks which do.
-    async fn learn(&self, at: &Managed) {
-        // One that cannot be asked is asked the next time.
-        let Ok(tools) = at.all_tools().await else { return };
+    /// Asks which do, and tells whether there was an answer.
+    async fn learn(&self, at: &Managed) -> bool {
+        let tools = match at.all_tools().await {
+            Ok(tools) => tools,
+            // One that cannot be asked is asked the next time.
+            Err(error) => return matches!(error, CallError::Fault(_)),
+        };
         let is_required = |tool: &cardan_proto::model::Tool| {
             let support = tool.execution.as_ref().and_then(|execution| execution.task_support.as_ref());
             support == Some(&TaskSupport::Required)
@@ -175,6 +195,7 @@ impl Tasks {
         let names = tools.into_iter().filter(is_required).map(|tool| tool.name.into());
         let names = names.take(self.limits().tools_remembered).collect();
         *self.required.write().unwrap_or_else(PoisonError::into_inner) = Some(names);
+        true
     }
 }
 

@@ -59,8 +59,9 @@ pub(in crate::relay) async fn refused(
 ) -> Result<Answer, Fault> {
     let crossing = Crossing { core, tasks: &core.tasks, askable, owner };
     let mut lease = crossing.lease().await?;
-    core.tasks.learn(&lease.shared.line.managed).await;
-    lease.landed();
+    if core.tasks.learn(&lease.shared.line.managed).await {
+        lease.landed();
+    }
     drop(lease);
     let tool = called.call.params.text(Param::Name);
     match tool.is_some_and(|tool| core.tasks.requires(&tool) == Some(true)) {
@@ -85,14 +86,14 @@ impl Crossing<'_> {
     /// Makes a task of a call; nothing: its tool runs plainly.
     async fn make(&self, cx: &CallCx, called: &Called, held: &mut Held) -> Result<Option<Answer>, Fault> {
         let Some(tool) = called.call.params.text(Param::Name) else { return Ok(None) };
-        let mut lease = None;
+        let (mut lease, mut answered) = (None, true);
         let remembered = self.tasks.requires(&tool).is_some();
         if !remembered {
             let taken = lease.insert(self.lease().await?);
-            self.tasks.learn(&taken.shared.line.managed).await;
+            answered = self.tasks.learn(&taken.shared.line.managed).await;
         }
         if self.tasks.requires(&tool) != Some(true) {
-            if let Some(lease) = &mut lease {
+            if let Some(lease) = lease.as_mut().filter(|_| answered) {
                 lease.landed();
             }
             return Ok(None);
@@ -117,10 +118,9 @@ impl Crossing<'_> {
         let Some(made) = made else {
             // It ran as a task only, and does no more: a call that is refused so was not executed.
             let refused = matches!(&outcome, Outcome::Fault(fault) if fault.code == code::METHOD_NOT_FOUND);
-            if refused && remembered {
-                self.tasks.learn(&lease.shared.line.managed).await;
+            if !(refused && remembered) || self.tasks.learn(&lease.shared.line.managed).await {
+                lease.ended(&outcome);
             }
-            lease.landed();
             if refused && self.tasks.requires(&tool) != Some(true) {
                 return Ok(None);
             }
@@ -176,10 +176,8 @@ impl Crossing<'_> {
 
     /// A task that is not known here, if its server knows it: names that someone made up take no room.
     async fn found(&self, id: &str) -> Result<Arc<Entry>, Fault> {
-        let mut lease = self.lease().await?;
         let params = Bytes::from(json!({ "taskId": id }).to_string());
-        let state = self.tasks.about(&lease.shared.line.managed, Method::TasksGet, params).await;
-        lease.landed();
+        let state = self.tasks.about_by(self.lease().await?, Method::TasksGet, params).await;
         let state = state.map_err(|fault| match fault.code {
             code::INVALID_PARAMS => unknown(),
             _ => fault,
@@ -284,11 +282,8 @@ impl Crossing<'_> {
 
     /// A result that was too large to be kept.
     async fn fetched(&self, entry: &Entry) -> Result<Result<Bytes, Fault>, Fault> {
-        let mut lease = self.lease().await?;
         let params = Bytes::from(json!({ "taskId": entry.id }).to_string());
-        let fetched = self.tasks.about(&lease.shared.line.managed, Method::TasksResult, params).await;
-        lease.landed();
-        Ok(fetched)
+        Ok(self.tasks.about_by(self.lease().await?, Method::TasksResult, params).await)
     }
 }
 

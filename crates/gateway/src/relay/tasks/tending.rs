@@ -167,12 +167,12 @@ impl Tended {
 pub(super) fn tend(ledger: &Arc<Ledger>, entry: &Arc<Entry>, mut lease: Lease, held: Held) {
     let at = lease.shared.line.managed.clone();
     lease.shared.tended().put(entry);
-    let (waited, known, ledger) = (at.clone(), Arc::downgrade(entry), Arc::downgrade(ledger));
+    let (known, ledger) = (Arc::downgrade(entry), Arc::downgrade(ledger));
     let id = entry.id.clone();
     let waiting = Following(tokio::spawn(async move {
-        let over = waiting(&waited, &id, &ledger).await;
+        let (over, last) = waiting(&lease.shared.line.managed, &id, &ledger).await;
         lease.shared.tended().remove(&id);
-        lease.landed();
+        lease.ended(&last);
         drop(lease);
         drop(held);
         if let (Some(entry), Some(ledger)) = (known.upgrade(), ledger.upgrade()) {
@@ -182,8 +182,8 @@ pub(super) fn tend(ledger: &Arc<Ledger>, entry: &Arc<Entry>, mut lease: Lease, h
     *lock(&entry.tending.state) = State::Waited { at, _waiting: waiting };
 }
 
-/// Its end; nothing: the line was lost, or the task is gone.
-async fn waiting(at: &Managed, id: &str, ledger: &Weak<Ledger>) -> Option<Over> {
+/// Its end, nothing where the line was lost or the task is gone; and how the last call ended.
+async fn waiting(at: &Managed, id: &str, ledger: &Weak<Ledger>) -> (Option<Over>, Outcome) {
     let params = Bytes::from(json!({ "taskId": id }).to_string());
     loop {
         let options = terms::options(Wanted::No, Rounds::Callers, None, None);
@@ -191,17 +191,20 @@ async fn waiting(at: &Managed, id: &str, ledger: &Weak<Ledger>) -> Option<Over> 
         let outcome = match outcome {
             Outcome::Done(result) => Ok(result),
             Outcome::Fault(fault) => Err(fault),
-            _ => return None,
+            other => return (None, other),
         };
-        let head = match at.start(Method::TasksGet, Some(params.clone()), options).outcome().await {
-            Outcome::Done(state) => cross::read(&state)?,
-            _ => return None,
+        let state = at.start(Method::TasksGet, Some(params.clone()), options).outcome().await;
+        let head = match &state {
+            Outcome::Done(state) => cross::read(state),
+            _ => None,
         };
+        let (Some(head), Some(ledger)) = (head, ledger.upgrade()) else { return (None, state) };
         if head.status.is_terminal() {
-            return Some(Over { head, outcome: Some(outcome) });
+            return (Some(Over { head, outcome: Some(outcome) }), state);
         }
         // Its server gave the wait up, not the task.
-        let interval = ledger.upgrade().map(|ledger| interval(&head, ledger.limits()))?;
+        let interval = interval(&head, ledger.limits());
+        drop(ledger);
         tokio::time::sleep(interval).await;
     }
 }
