@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::running::Running;
 use super::seal::{Age, EXPIRED, Seal, Unopened, refused};
+use super::who::given_up;
 use crate::fleet::lock;
 
 /// Who may go on with a call, and with which.
@@ -108,8 +109,8 @@ impl Park {
     /// Hands a call out to the client it belongs to.
     pub(super) async fn take(&self, state: &str, bound: &Bound) -> Result<Running, Fault> {
         let claimed = self.claim(state, bound)?;
-        // It was given up just now.
-        claimed.await.map_err(|_| refused(EXPIRED))
+        // Just now.
+        claimed.await.map_err(|_| given_up(refused(EXPIRED)))
     }
 
     /// Does a call wait here that this names?
@@ -124,7 +125,7 @@ impl Park {
         let mut inner = lock(&self.inner);
         let parked = inner.parked.get(&name.call).filter(|_| name.lot == self.lot);
         match (parked, age) {
-            (None, Age::Expired) => return Err(refused(EXPIRED)),
+            (None, Age::Expired) => return Err(given_up(refused(EXPIRED))),
             (None, Age::Good) if name.lot == self.lot => return Err(refused(SPENT)),
             // Who knew whether it was is gone.
             (None, Age::Good) => return Err(refused(REPLACED)),

@@ -22,6 +22,7 @@ use super::pool::{Lease, Need};
 use super::reserve::Ticket;
 use super::tasks::Owner;
 use super::voice::{Asking, Holder};
+use super::who::given_up;
 use super::{Behind, Core, Isolation, detour, terms};
 
 /// How a call is to be made by lines that are shared.
@@ -194,12 +195,8 @@ impl Running {
         let outcome = match self.step().await {
             Step::Ended(outcome) => outcome,
             Step::Asked(entries) => {
-                let bound = Bound::of(&called.call, principal.as_ref())?;
-                // What it tells meanwhile is for the retry.
-                self.call.lead(None);
-                self.held.park();
-                let state = Some(core.park.put(self, bound)?);
-                return Ok(Answer::Ask(Asks { entries, state }));
+                let state = self.park(core, principal.as_ref(), called).map_err(given_up)?;
+                return Ok(Answer::Ask(Asks { entries, state: Some(state) }));
             }
         };
         if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
@@ -235,6 +232,15 @@ impl Running {
             Some(explain) => explain.answer(answer, failure, &core.options.secrets),
             None => answer,
         })
+    }
+
+    /// It goes on while its client answers. Where it cannot wait for that, it is given up.
+    fn park(mut self, core: &Core, principal: Option<&Arc<str>>, called: &Called) -> Result<Box<str>, Fault> {
+        let bound = Bound::of(&called.call, principal)?;
+        // What it tells meanwhile is for the retry.
+        self.call.lead(None);
+        self.held.park();
+        core.park.put(self, bound)
     }
 
     /// Waits for its end, whatever becomes known before.

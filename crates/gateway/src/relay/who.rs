@@ -94,6 +94,15 @@ impl fmt::Display for Who {
     }
 }
 
+/// A fault of ours by which a call ends that its server had begun.
+pub(super) fn given_up(fault: Fault) -> Fault {
+    fault.with_data(&json!({
+        "outcome": "cancelled",
+        "delivery": Delivery::Sent.name(),
+        "mayHaveExecuted": true,
+    }))
+}
+
 fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
     Fault::internal(message).with_data(&json!({
         "outcome": what,
