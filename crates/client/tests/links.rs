@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use cardan_client::{CallError, Class, Client, Connector, Logs, Managed, Reaching, Retry, Watcher, Way, way};
 use cardan_proto::limits::Limits;
+use cardan_proto::method::Method;
 use cardan_proto::model::LogLevel;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{CallOptions, Cause, Change, Deadline, Event, Interest};
@@ -318,6 +319,44 @@ async fn s0_76_what_waits_for_a_link_is_sent_once_and_in_order() {
     drop(wire);
     closing.await.unwrap();
     assert!(wires.try_recv().is_err());
+}
+
+/// LOG-2, S2-45: a level that a call has set is in force on the next link, too; one that was refused is not.
+#[tokio::test(start_paused = true)]
+async fn s2_45_a_level_that_was_taken_is_told_on_the_next_link() {
+    for refused in [false, true] {
+        let (way, mut wires) = dialling();
+        let managed = Managed::start(connector(), way, Policy::CHILD);
+        let mut wire = wires.recv().await.unwrap();
+        wire.greet().await;
+        let params = Some(json!({"level": "debug"}).to_string().into());
+        let caller = managed.clone();
+        let set =
+            tokio::spawn(
+                async move { caller.raw(Method::LoggingSetLevel, params, CallOptions::default()).await },
+            );
+        let level = wire.expect("logging/setLevel").await;
+        match refused {
+            true => {
+                let error = json!({ "code": -32000, "message": "no" });
+                wire.say(json!({ "jsonrpc": "2.0", "id": level["id"], "error": error })).await;
+            }
+            false => wire.reply(&level, json!({})).await,
+        }
+        assert_eq!(set.await.unwrap().is_err(), refused);
+        drop(wire);
+        let mut wire = wires.recv().await.unwrap();
+        let call = tokio::spawn(managed.call_tool("a", &json!({})).unwrap().into_future());
+        wire.greet().await;
+        if !refused {
+            let again = wire.expect("logging/setLevel").await;
+            assert_eq!(again["params"], json!({"level": "debug"}));
+            wire.reply(&again, json!({})).await;
+        }
+        let asked = wire.expect("tools/call").await;
+        wire.reply(&asked, json!({ "content": [] })).await;
+        call.await.unwrap().unwrap();
+    }
 }
 
 /// S2-45, SUB-11: a link that dies while listens are being brought in force again takes none of them with it.

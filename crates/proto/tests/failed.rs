@@ -7,9 +7,10 @@ mod common;
 use cardan_proto::finding::Rule;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::id::CallId;
+use cardan_proto::method::Method;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::{
-    Cause, Command, Delivery, Event, Input, Interest, LogLevel, Outcome, Refusal, Ticket,
+    CallOptions, Cause, Command, Delivery, Event, Input, Interest, LogLevel, Outcome, Refusal, Ticket,
 };
 use cardan_proto::session::state::State;
 use common::*;
@@ -163,6 +164,33 @@ fn a_forgotten_session_is_replaced() {
     let done: Vec<_> = client.settled().into_iter().map(|(ticket, _)| ticket).collect();
     assert_eq!(done, [2, 3]);
     assert_eq!(client.session.state(), State::Ready);
+}
+
+/// LOG-2, HTL-24: a level that a call has set is in force in the next session, too; one that was refused is not.
+#[test]
+fn a_level_that_was_taken_is_told_to_the_next_session() {
+    let told: [&[&str]; 2] = [
+        &["notifications/initialized", "logging/setLevel", "tools/call"],
+        &["notifications/initialized", "tools/call"],
+    ];
+    for (refused, told) in [false, true].into_iter().zip(told) {
+        let mut client = Bench::client_with(|config| config.era = EraChoice::Legacy);
+        client.local(Command::Open);
+        let answer = json!({"protocolVersion": LEGACY, "serverInfo": {"name": "s", "version": "1"},
+            "capabilities": {"tools": {}, "logging": {}}});
+        client.feed(reply(1, answer.clone()));
+        let level = json!({"level": "debug"});
+        client.call(7, Method::LoggingSetLevel, Some(level), CallOptions::default());
+        client.feed(if refused { fault(2, -32000) } else { reply(2, json!({})) });
+        client.call_tool(8);
+        client.sent();
+        fail(&mut client, Some(3), gone(), Delivery::NotSent);
+        client.sent();
+        client.feed(reply(4, answer));
+        let sent = client.sent();
+        assert_eq!(methods(&sent), told);
+        assert!(refused || sent[1]["params"] == json!({"level": "debug"}), "{sent:?}");
+    }
 }
 
 /// F14: sessions that are forgotten before any call is answered are replaced a few times, not for ever.

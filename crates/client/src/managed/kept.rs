@@ -8,6 +8,7 @@ use bytes::Bytes;
 use cardan_proto::finding::Finding;
 use cardan_proto::limits::Limits;
 use cardan_proto::method::Method;
+use cardan_proto::model::logging::SetLevelParams;
 use cardan_proto::moment::Moment;
 use cardan_proto::session::event::{
     CallOptions, Cause, Change, Delivery, Event, Interest, LogLevel, Outcome, Refusal,
@@ -476,6 +477,13 @@ impl Kept {
         standing.level = Some(level);
         if let Some((peer, _)) = self.current() {
             peer.set_level(level);
+        }
+    }
+
+    /// A server took this level, as a call said. Links to come are told it.
+    pub(super) fn took_level(&self, params: Option<&Bytes>) {
+        if let Some(level) = SetLevelParams::level_in(params.map(AsRef::as_ref)) {
+            lock(&self.standing).level = Some(level);
         }
     }
 

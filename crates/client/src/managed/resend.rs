@@ -174,6 +174,10 @@ impl KeptCall {
                 self.kept.left_at_work();
                 return Stage::Over(in_all(self.before.take(), outcome));
             }
+            Outcome::Done(_) if self.method == Method::LoggingSetLevel => {
+                self.kept.took_level(self.params.as_ref());
+                return Stage::Over(in_all(self.before.take(), outcome));
+            }
             _ => return Stage::Over(in_all(self.before.take(), outcome)),
         };
         // The server is there and said no before anyone read the call: it would again, at once.

@@ -25,12 +25,12 @@ use super::relays::{self, Reached, sleeps};
 use super::stale::Turn;
 use super::trail::Trail;
 use super::view::{Likely, Purpose, Scope, View};
-use super::{Inner, completion, listen, lists, read, skills, tasks, traced};
+use super::{Inner, completion, listen, lists, read, several, skills, tasks, traced};
 use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::merge::Shown;
 use crate::meter::Span;
-use crate::relay::{Askable, Side};
+use crate::relay::{Askable, Held, Side};
 use crate::trace::SessionName;
 
 /// All servers, at one link and for one principal.
@@ -207,7 +207,7 @@ impl Station {
             Method::ResourcesSubscribe => self.subscribe(&address(&called)?).await,
             Method::ResourcesUnsubscribe => self.unsubscribe(&address(&called)?).await,
             Method::CompletionComplete => completion::complete(&self, cx, called).await,
-            Method::LoggingSetLevel => Ok(self.set_level(called.log_level.unwrap_or(LogLevel::Info))),
+            Method::LoggingSetLevel => Ok(self.set_level(&cx, &called).await),
             Method::SubscriptionsListen => listen::listen(&self, cx, called).await,
             ref method if method.is_about_task() => self.task(cx, called).await,
             _ => self.others(cx, called).await,
@@ -471,12 +471,24 @@ impl Station {
         Ok(empty())
     }
 
-    /// For all servers, those to come included.
-    fn set_level(&self, level: LogLevel) -> Answer {
+    /// For all servers, those to come included. Where there is one only, it answers; else some may not log, or not answer.
+    async fn set_level(&self, cx: &CallCx, called: &Called) -> Answer {
+        let level = called.log_level.unwrap_or(LogLevel::Info);
         *lock(&self.level) = Some(level);
-        for seat in self.seats() {
-            seat.side.set_level(level);
+        let seats = self.seats();
+        let tell = |seat: &Seat| seat.side.call_holding(cx.clone(), called.clone(), Held::default());
+        if let (Scope::One(_), [seat]) = (&self.front.scope, &seats[..]) {
+            return tell(seat).await;
         }
+        let told = seats.iter().map(|seat| {
+            let answer = tokio::time::timeout(ANSWER, tell(seat));
+            async move {
+                if answer.await.is_err() {
+                    seat.side.set_level(level);
+                }
+            }
+        });
+        several::ended(told).await;
         empty()
     }
 

@@ -49,6 +49,16 @@ pub(super) async fn all(
     asked.0.into_iter().filter_map(Asking::answer).collect()
 }
 
+/// Waits for all of these. Each begins at once, so that what the client calls next comes after it.
+pub(super) async fn ended(waiting: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut waiting: Vec<_> = waiting.map(Box::pin).collect();
+    poll_fn(|cx| {
+        waiting.retain_mut(|one| one.as_mut().poll(cx).is_pending());
+        if waiting.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// Why nobody has it, as far as is known.
 #[derive(Default)]
 pub(super) struct Missing(pub(super) Option<Fault>);

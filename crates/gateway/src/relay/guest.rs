@@ -121,7 +121,7 @@ impl Guest {
         });
         if core.era() == Era::Modern {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.
-            guest.line.set_level(LogLevel::Info);
+            guest.line.managed.set_level(LogLevel::Info);
         }
         Some(guest)
     }
@@ -131,10 +131,7 @@ impl Guest {
         let answered = match called.call.method {
             Method::ResourcesSubscribe => self.subscribe(&uri_of(&called)).await.map(|()| empty()),
             Method::ResourcesUnsubscribe => self.unsubscribe(&uri_of(&called)).await.map(|()| empty()),
-            Method::LoggingSetLevel => {
-                self.set_level(called.log_level.unwrap_or(LogLevel::Info));
-                Ok(empty())
-            }
+            Method::LoggingSetLevel => self.take_level(cx, called).await,
             // Where there are no tasks, nothing more is looked at.
             _ if self.design.is_none() => self.pass_on(cx, called, names::Tasks::No).await,
             _ => self.with_tasks(cx, called).await,
@@ -161,6 +158,10 @@ impl Guest {
 
     async fn exchange(&self, cx: &CallCx, called: &Called, params: Option<Bytes>, upstream: Era) -> Outcome {
         let _seated = self.seat(cx.clone());
+        self.send(cx, called, params, upstream).await
+    }
+
+    async fn send(&self, cx: &CallCx, called: &Called, params: Option<Bytes>, upstream: Era) -> Outcome {
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
         let options = terms::options(called.progress, Rounds::Ours, self.call_timeout, self.unlinked);
         let beside = Beside { strays: terms::strays(called, upstream), onward: Some(cx.clone()) };
@@ -224,9 +225,27 @@ impl Guest {
         Legacy { tasks: &self.tasks, owner, at, declared: &self.declared, cx }
     }
 
+    /// The client wants another level. A legacy server answers that itself; a modern one hears it with every call.
+    async fn take_level(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+        let level = called.log_level.unwrap_or(LogLevel::Info);
+        if !self.line.managed.condition().is_up() {
+            // Told before the calls that wait for a session, too.
+            self.set_level(level);
+        }
+        let upstream = self.ready().await?;
+        if upstream == Era::Modern {
+            self.set_level(level);
+            return Ok(empty());
+        }
+        let params = terms::params(&called, upstream, None);
+        // Nothing that comes meanwhile belongs to it.
+        let outcome = self.send(&cx, &called, params, upstream).await;
+        Ok(terms::answer(outcome, &called.call.method, Era::Legacy, upstream, &self.who))
+    }
+
     /// Log notes of this level and above, from now on.
     pub(super) fn set_level(&self, level: LogLevel) {
-        self.line.set_level(level);
+        self.line.managed.set_level(level);
     }
 
     pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Fault> {

@@ -9,13 +9,14 @@ use cardan_proto::era::Era;
 use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
-use cardan_proto::session::event::{Ask, Cause, Change, Event, LogLevel};
+use cardan_proto::method::Method;
+use cardan_proto::session::event::{Ask, CallOptions, Cause, Change, Event, LogLevel, Outcome};
 use cardan_proto::session::state::{State, StateChange};
 use cardan_proto::task::cross;
 use cardan_proto::upkeep::condition::Condition;
 use cardan_runtime::cx::AskCx;
 use cardan_runtime::service::Handler;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fleet::Making;
 use crate::fleet::lock;
@@ -106,15 +107,27 @@ impl Line {
         tokio::time::sleep(again).await;
     }
 
-    /// Log notes of this level and above, from now on.
-    pub(super) fn set_level(&self, level: LogLevel) {
-        let mut current = lock(&self.level);
-        if *current != Some(level) {
-            *current = Some(level);
+    /// Log notes of this level and above, from now on: once a legacy server has answered, no note of the call that comes next is
+    /// missed. One that refuses logs as it likes, and one that says nothing is waited for once.
+    pub(super) async fn take_level(&self, level: LogLevel) {
+        if *lock(&self.level) == Some(level) {
+            return;
+        }
+        let params = Bytes::from(json!({ "level": level.name() }).to_string());
+        let patience = Some(LEVEL);
+        let options = CallOptions { idle: patience, total: patience, ..CallOptions::default() };
+        let outcome = self.managed.start(Method::LoggingSetLevel, Some(params), options).outcome().await;
+        if matches!(outcome, Outcome::TimedOut { .. }) {
+            // It may take it yet, and sessions to come are told it, too.
             self.managed.set_level(level);
         }
+        let lost = matches!(outcome, Outcome::Lost { .. });
+        *lock(&self.level) = (!lost).then_some(level);
     }
 }
+
+/// How long a call waits until its server has taken the level of its log notes.
+const LEVEL: Duration = Duration::from_secs(2);
 
 /// A connector by whose links `hears` is asked and told things, as a client with these capabilities.
 pub(super) fn heard(connector: Connector, capabilities: Value, hears: Weak<dyn Hears>) -> Connector {

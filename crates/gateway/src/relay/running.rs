@@ -138,7 +138,7 @@ impl Running {
             }
         };
         if let (Some(level), Era::Legacy) = (plan.logs, upstream) {
-            line.set_level(level);
+            line.take_level(level).await;
         }
         let logs = match (called.revision.era(), need) {
             // A modern upstream logs nothing unless asked; this is what a legacy one does by itself.

@@ -72,6 +72,14 @@ pub struct SetLevelParams {
     pub meta: Option<Meta>,
 }
 
+impl SetLevelParams {
+    /// The level in such params, as they are on the wire; nothing: none that there is.
+    #[must_use]
+    pub fn level_in(params: Option<&[u8]>) -> Option<LogLevel> {
+        serde_json::from_slice(params?).ok().map(|params: Self| params.level)
+    }
+}
+
 /// Params of a log note.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogParams {

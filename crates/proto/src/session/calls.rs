@@ -24,6 +24,7 @@ use crate::jsonrpc::id::CallId;
 use crate::jsonrpc::splice::{Edit, member_of, splice};
 use crate::jsonrpc::write;
 use crate::method::{Kind, Method, Sender};
+use crate::model::logging::SetLevelParams;
 use crate::moment::Moment;
 
 impl Session {
@@ -269,6 +270,10 @@ impl Session {
             Ok(result) => result,
             Err(fault) => return self.settle(ticket, Outcome::Fault(fault)),
         };
+        if pending.method == Method::LoggingSetLevel {
+            // Whoever set it waited for the answer. A session that replaces this one is told it, too.
+            self.log_level = SetLevelParams::level_in(pending.params.as_deref()).or(self.log_level);
+        }
         if pending.options.rounds == Rounds::Callers && result.first() == Some(&b'{') {
             return self.settle(ticket, Outcome::Done(result));
         }
