@@ -127,7 +127,7 @@ impl Running {
         lease.shared.heard().await;
         let asking = match called.revision.era() {
             Era::Modern if need != Need::Any => {
-                let asking = Asking::new(cx.clone(), core.park.ttl());
+                let asking = Asking::new(cx.clone(), core.park.ttl(), plan.logs);
                 lease.voice(Holder::Parks(Arc::clone(&asking)));
                 Some(asking)
             }
@@ -199,9 +199,7 @@ impl Running {
                 return Ok(Answer::Ask(Asks { entries, state: Some(state) }));
             }
         };
-        if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
-            settle(lease.shared.line.managed.clone()).await;
-        }
+        self.settle().await;
         let found = self.found.take().map(|mut found| found.take());
         let failure = found.and_then(|found| Some((self.call.failure(&outcome)?, found)));
         self.release(core, principal.clone(), &outcome);
@@ -245,7 +243,16 @@ impl Running {
 
     /// Waits for its end, whatever becomes known before.
     pub(super) async fn ended(&mut self) -> Outcome {
-        self.call.outcome().await
+        let outcome = self.call.outcome().await;
+        self.settle().await;
+        outcome
+    }
+
+    /// It has ended: what its server logged before has arrived after this.
+    async fn settle(&self) {
+        if let (Notes::Beside, Some(lease)) = (self.notes, &self.lease) {
+            settle(lease.shared.line.managed.clone()).await;
+        }
     }
 
     /// It has ended so: whatever it occupies is free for others, but for the line by which it was asked.

@@ -1,6 +1,6 @@
 //! A call that holds a line alone: the asks and log notes that come by it are its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use cardan_client::Managed;
 use cardan_proto::jsonrpc::envelope::{Note, Param};
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::{Edit, member_of, splice};
-use cardan_proto::limits::fleet::GATHER;
+use cardan_proto::limits::fleet::{GATHER, UNHEARD, UNHEARD_BYTES};
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{Answers, Ask, Change, LogLevel, Outcome, Refusal};
 use cardan_runtime::cx::{AskCx, CallCx};
@@ -84,10 +84,7 @@ impl Hears for Voice {
 
     fn log(&self, level: LogLevel, params: Bytes) {
         match self.holder() {
-            Some(Holder::Parks(asking)) => {
-                let cx = lock(&asking.inner).cx.clone();
-                cx.log(level, params);
-            }
+            Some(Holder::Parks(asking)) => asking.log(level, &params),
             Some(Holder::Waits(cx, _)) => cx.log(level, params),
             None => {}
         }
@@ -164,10 +161,14 @@ pub(super) struct Asking {
     news: Notify,
     /// How long an answer may take.
     patience: Duration,
+    /// The log notes that its call wants.
+    logs: Option<LogLevel>,
 }
 
 struct Inner {
     cx: CallCx,
+    /// What was logged since the client was asked; none: it is there.
+    unheard: Option<Unheard>,
     minted: u64,
     /// To be asked with the next round.
     waiting: Vec<(Box<str>, Ask, Reply)>,
@@ -190,10 +191,20 @@ impl Inner {
 type Reply = oneshot::Sender<Result<Bytes, Fault>>;
 
 impl Asking {
-    pub(super) fn new(cx: CallCx, patience: Duration) -> Arc<Self> {
+    pub(super) fn new(cx: CallCx, patience: Duration, logs: Option<LogLevel>) -> Arc<Self> {
         let (waiting, asked) = (Vec::new(), HashMap::new());
-        let inner = Inner { cx, minted: 0, waiting, since: Instant::now(), asked };
-        Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), patience })
+        let inner = Inner { cx, unheard: None, minted: 0, waiting, since: Instant::now(), asked };
+        Arc::new(Self { inner: Mutex::new(inner), news: Notify::new(), patience, logs })
+    }
+
+    /// Told under the lock, so that what waited is told first.
+    fn log(&self, level: LogLevel, params: &Bytes) {
+        let mut inner = lock(&self.inner);
+        match &mut inner.unheard {
+            None => inner.cx.log(level, params.clone()),
+            Some(unheard) if self.logs.is_some_and(|wanted| level >= wanted) => unheard.keep(level, params),
+            Some(_) => {}
+        }
     }
 
     fn ask(&self, ask: Ask) -> Handler<Result<Bytes, Fault>> {
@@ -233,6 +244,7 @@ impl Asking {
                     for (name, ask, reply) in std::mem::take(&mut inner.waiting) {
                         inner.asked.insert(name, (ask, reply));
                     }
+                    inner.unheard = Some(Unheard::default());
                     return entries;
                 }
             };
@@ -243,9 +255,12 @@ impl Asking {
         }
     }
 
-    /// The client is back. What it left open is asked again.
+    /// The client is back, and is told what was logged meanwhile. What it left open is asked again.
     pub(super) fn resume(&self, cx: CallCx, answers: Option<Answers>) {
         let mut inner = lock(&self.inner);
+        for (level, params) in inner.unheard.take().unwrap_or_default().notes {
+            cx.log(level, params);
+        }
         inner.cx = cx;
         for (name, answer) in answers.unwrap_or_default() {
             if let Some((_, reply)) = inner.asked.remove(&name) {
@@ -256,5 +271,51 @@ impl Asking {
         let open: Vec<_> = inner.asked.drain().map(|(name, (ask, reply))| (name, ask, reply)).collect();
         inner.wait(open);
         self.news.notify_one();
+    }
+}
+
+/// What was logged while nobody could be told, the oldest first.
+#[derive(Default)]
+struct Unheard {
+    notes: VecDeque<(LogLevel, Bytes)>,
+    bytes: usize,
+}
+
+impl Unheard {
+    /// Keeps one more, as far as there is room.
+    fn keep(&mut self, level: LogLevel, params: &Bytes) {
+        if params.len() > UNHEARD_BYTES {
+            return;
+        }
+        self.bytes += params.len();
+        // A copy: what came with it is not to be kept as well.
+        self.notes.push_back((level, Bytes::copy_from_slice(params)));
+        while self.notes.len() > UNHEARD || self.bytes > UNHEARD_BYTES {
+            let Some((_, oldest)) = self.notes.pop_front() else { return };
+            self.bytes -= oldest.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The oldest make room, by number and by size; one that would need all of it and more is not kept.
+    #[test]
+    fn what_is_unheard_is_bounded() {
+        let mut unheard = Unheard::default();
+        for n in 0..UNHEARD + 3 {
+            unheard.keep(LogLevel::Info, &Bytes::from(n.to_string()));
+        }
+        assert_eq!((unheard.notes.len(), &unheard.notes[0].1[..]), (UNHEARD, &b"3"[..]));
+        let large = |size: usize| Bytes::from(vec![b'x'; size]);
+        unheard.keep(LogLevel::Info, &large(UNHEARD_BYTES + 1));
+        assert_eq!(unheard.notes.len(), UNHEARD, "it pushes nobody out");
+        for size in [UNHEARD_BYTES / 2, UNHEARD_BYTES / 2, 7] {
+            unheard.keep(LogLevel::Info, &large(size));
+        }
+        let sizes: Vec<_> = unheard.notes.iter().map(|(_, params)| params.len()).collect();
+        assert_eq!((sizes, unheard.bytes), (vec![UNHEARD_BYTES / 2, 7], UNHEARD_BYTES / 2 + 7));
     }
 }

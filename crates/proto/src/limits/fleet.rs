@@ -35,6 +35,12 @@ pub const GUESS: Duration = Duration::from_millis(250);
 /// round, so the first waits so long for the others. Nobody who is asked notices.
 pub const GATHER: Duration = Duration::from_millis(20);
 
+/// Log notes of one call that wait for its client, which answers what was asked. The oldest make room.
+pub const UNHEARD: usize = 256;
+
+/// The same in bytes. A note that is larger by itself is not kept.
+pub const UNHEARD_BYTES: usize = 256 << 10;
+
 /// What runs when a gateway or a bridge is asked to stop, unless told otherwise. Then each call is answered as lost. Whoever
 /// supervises processes waits ten seconds at least before it kills one, most of them thirty.
 pub const GRACE: Duration = Duration::from_secs(10);
