@@ -145,8 +145,13 @@ async fn headers_of_renamed_tools_are_checked() {
     let hidden = File::parse(Path::new("cardan.toml"), hidden, None).unwrap();
     front.protect(cardan_gateway::policy::Policy::of(&[hidden.policy]));
     assert!(front.mirrors(name, None).is_none());
-    let wrong = post(address, name, "mcp-param-region: nord\r\n", &call).await;
-    assert_eq!(wrong, post(address, name, good, &call).await);
+    // But for the time of day, which may be another for each.
+    let said = async |header| {
+        let (status, answer) = post(address, name, header, &call).await;
+        let lines = answer.lines().filter(|line| !line.starts_with("date: ")).map(str::to_owned);
+        (status, lines.collect::<Vec<_>>())
+    };
+    assert_eq!(said("mcp-param-region: nord\r\n").await, said(good).await);
     front.end("done").await;
 }
 
