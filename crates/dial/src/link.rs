@@ -7,8 +7,8 @@
 //! ```
 //!
 //! While the note after the handshake is on its way, or an event stream is being opened, later messages
-//! are held: exchanges run side by side, and the server must not see them in another order. Nor must it see an answer before what
-//! was told of it.
+//! are held: exchanges run side by side, and the server must not see them in another order. Nor is it to see an answer before what
+//! was told of it (`steps`).
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -463,6 +463,9 @@ impl HttpLink {
             self.leave_lane();
         }
         self.held = Held::default();
+        for (frame, message) in self.steps.end() {
+            self.begin(frame, &message);
+        }
         let deadline = Box::pin(sleep(self.wire.limits.farewell_timeout));
         let mut delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         if self.heads.session.is_some() && matches!(self.way, Way::Posting) {
@@ -548,8 +551,9 @@ impl Link for HttpLink {
         Poll::Ready(Ok(()))
     }
 
+    /// Steps have a bound of their own: a server that takes one after another takes them.
     fn queued(&self) -> usize {
-        self.wire.pool.backlog_bytes() + self.held.bytes() + self.steps.bytes()
+        self.wire.pool.backlog_bytes() + self.held.bytes()
     }
 
     /// What waits at the gate has not left. Of the rest, exchanges say themselves what was not sent.

@@ -26,7 +26,7 @@ async fn steps_of_an_answer_keep_their_order() {
             (_, "initialize") => welcome(asked, Some("s-1")),
             ("GET", _) => Say::Live(live.lock().unwrap().take().expect("one lane")),
             (_, "notifications/progress") if takes => {
-                Say::After(Duration::from_secs(1), Box::new(Say::Status(202, "")))
+                Say::After(Duration::from_millis(200), Box::new(Say::Status(202, "")))
             }
             (_, "notifications/progress") => Say::Hang,
             _ => Say::Status(202, ""),
@@ -73,4 +73,30 @@ async fn steps_of_an_answer_keep_their_order() {
         let wanted = if takes { vec![Some(1), Some(2), Some(3), None] } else { vec![Some(1), None] };
         assert_eq!(told(), wanted);
     }
+}
+
+/// A server that takes its time for each of many steps takes them all the same: it is told the last of a flood, and the link goes on.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_steps_is_no_stalled_server() {
+    let stage = Stage::new(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => welcome(asked, Some("s-1")),
+        ("GET", _) => Say::Status(405, ""),
+        (_, "notifications/progress") => Say::After(Duration::from_secs(1), Box::new(Say::Status(202, ""))),
+        _ => Say::Status(202, ""),
+    });
+    let http = stage.http();
+    let connector = Client::builder("tester", "1.0").era(EraChoice::Legacy);
+    let client = connector.connect(async || http.link()).await.unwrap();
+    settle().await;
+    let step = |step: u64| {
+        let params = json!({ "progressToken": "t", "progress": step }).to_string();
+        client.note(Method::Progress, Some(params.into()));
+    };
+    (1..=200).for_each(step);
+    pass(Duration::from_secs(70)).await;
+    step(201);
+    pass(Duration::from_secs(2)).await;
+    let told: Vec<u64> =
+        stage.asked().iter().filter_map(|asked| asked.body["params"]["progress"].as_u64()).collect();
+    assert_eq!(told, [1].into_iter().chain(137..=201).collect::<Vec<_>>());
 }
