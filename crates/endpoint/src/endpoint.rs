@@ -223,6 +223,9 @@ impl<H: Host> Endpoint<H> {
         }
         let shown = Shown::of(&parts, shared);
         let mut response = match self.route(parts.uri.path()) {
+            Route::Events | Route::Messages | Route::Socket | Route::Nowhere if passes(shared, &parts) => {
+                Answer::on(parts.headers).status(StatusCode::FORBIDDEN)
+            }
             Route::Streamable => streamable(shared, parts, body).await,
             Route::Events => events::open(shared, parts),
             Route::Messages => events::post(shared, parts, body).await,
@@ -272,7 +275,7 @@ fn preflight<H: Host>(shared: &Shared<H>, parts: &Parts, cors: &Cors) -> Respons
 /// There is nothing here. The guard comes first on every route: a page must not even learn what is here, nor a stranger below
 /// the veil.
 fn nowhere<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> {
-    if shared.ingress.allow.check(&parts.uri, &parts.headers).is_err() || passes(shared, &parts) {
+    if shared.ingress.allow.check(&parts.uri, &parts.headers).is_err() {
         return Answer::on(parts.headers).status(StatusCode::FORBIDDEN);
     }
     let admitted = if shared.veils(parts.uri.path()) { guarded(shared, &parts).map(drop) } else { Ok(()) };
@@ -282,7 +285,8 @@ fn nowhere<H: Host>(shared: &Shared<H>, parts: Parts) -> Response<Body> {
     }
 }
 
-/// Does it claim to have been let in by a replica? No replica forwards what leads nowhere.
+/// Does it claim to have been let in by a replica? Replicas forward nothing but Streamable HTTP, whose own route looks at
+/// the claim. Below the veil one is as good as another.
 fn passes<H: Host>(shared: &Shared<H>, parts: &Parts) -> bool {
     shared.sharing.is_some() && shared.veils(parts.uri.path()) && parts.headers.contains_key(CARDAN_PASS)
 }

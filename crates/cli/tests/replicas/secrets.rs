@@ -98,6 +98,14 @@ fn t29_a_session_is_its_principals_everywhere() {
         let mut forged = session.headers();
         forged[1] = "Cardan-Pass: nonsense".to_owned();
         assert_eq!(ask(world.at(number), "POST", &forged, "{}").unwrap().status, 403);
+        // T16: nor does one who says so learn which servers there are.
+        for below in ["mcp", "sse", "messages", "ws", "else"] {
+            let statuses = ["demo", "nobody"].map(|name| {
+                let at = format!("/servers/{name}/{below}");
+                world.replicas[number].get(&at, &["Cardan-Pass: nonsense"]).status
+            });
+            assert_eq!(statuses, [403; 2], "{below}");
+        }
     }
     assert!(is_echo(&session.echo(world.at(2), 9, "still").unwrap(), 9, "still"));
 }
