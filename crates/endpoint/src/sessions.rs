@@ -115,7 +115,8 @@ impl<S: Service> Sessions<S> {
             max: limits.sessions,
             patience: Patience {
                 idle: limits.session_idle_timeout,
-                unread: limits.session_unread_timeout,
+                // Who left a call behind has more reason to come back than who did not.
+                unread: limits.session_unread_timeout.max(limits.session_idle_timeout),
                 unopened: limits.open_timeout,
             },
         }
