@@ -116,24 +116,25 @@ async fn t15_names_and_rules_are_others_at_once() {
     front.settled().await;
     let (looking, ada) = (front.clone(), Some("ada".into()));
     let (turned, over) = std::sync::mpsc::channel::<()>();
-    let looks = std::thread::spawn(move || {
-        let mut looks = 0;
+    let (looked, looks) = std::sync::mpsc::channel();
+    let looker = std::thread::spawn(move || {
         while over.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
             let told = looking.config(ada.as_ref()).instructions.clone().unwrap_or_default();
             let told = String::from_utf8_lossy(&told).into_owned();
             assert!(told.contains("be kind to two") && !told.contains("one"), "{told}");
-            looks += 1;
+            let _ = looked.send(());
         }
-        looks
     });
+    looks.recv().unwrap();
     for _ in 0..500 {
         for separator in [".", "__"] {
             let Options { naming, policy, .. } = said(separator);
             front.adopt(naming, policy);
         }
     }
+    looks.recv().unwrap();
     drop(turned);
-    assert!(looks.join().unwrap() > 0);
+    looker.join().unwrap();
     front.end("done").await;
 }
 

@@ -336,11 +336,23 @@ fn ask(nonce: &str) -> Value {
 
 /// The call had begun, and its client is told so.
 #[track_caller]
-fn given_up(outcome: Result<Value, CallError>, code: i64) {
+fn given_up(outcome: Result<Value, CallError>) {
+    let data = failed(outcome, code::BUSY);
+    assert_eq!(data, json!({"outcome": "cancelled", "delivery": "sent", "mayHaveExecuted": true}));
+}
+
+/// The same for one of whose end nothing is known any more.
+#[track_caller]
+fn begun(outcome: Result<Value, CallError>) {
+    let data = failed(outcome, code::INVALID_PARAMS);
+    assert_eq!(data, json!({"delivery": "sent", "mayHaveExecuted": true}));
+}
+
+#[track_caller]
+fn failed(outcome: Result<Value, CallError>, code: i64) -> Value {
     let Err(CallError::Fault(fault)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(fault.code, code, "{fault}");
-    let data: Value = serde_json::from_slice(&fault.data.unwrap_or_default()).unwrap();
-    assert_eq!(data, json!({"outcome": "cancelled", "delivery": "sent", "mayHaveExecuted": true}));
+    serde_json::from_slice(&fault.data.unwrap_or_default()).unwrap()
 }
 
 fn refused(outcome: Result<Value, CallError>, why: &str) {
@@ -371,6 +383,7 @@ async fn a_parked_call_belongs_to_who_made_it() {
     let done = soon("done", round(&ada, ask("n"), Some(state))).await.unwrap();
     assert_eq!(done["content"][0]["text"], "n Some(Text(\"ada\"))", "a stranger's try does not use it up");
     refused(round(&ada, ask("n"), Some(state)).await, "used before");
+    begun(round(&ada, ask("n"), Some(state)).await);
     assert_eq!(relay.census().1, 0);
 }
 
@@ -452,11 +465,11 @@ async fn parking_is_bounded() {
     let (relay, _) = relay_with(&asking(), options).await;
     let ada = connect_as(&relay, "ada").await;
     let first = round(&ada, ask("1"), None).await.unwrap();
-    given_up(round(&ada, ask("2"), None).await, code::BUSY);
+    given_up(round(&ada, ask("2"), None).await);
     assert_eq!(relay.census().1, 1);
     tokio::time::sleep(ttl + Duration::from_secs(1)).await;
     assert_eq!(relay.census().1, 0, "nobody came back for it");
-    given_up(round(&ada, ask("1"), Some(&first["requestState"])).await, code::INVALID_PARAMS);
+    begun(round(&ada, ask("1"), Some(&first["requestState"])).await);
     let third = round(&ada, ask("3"), None).await.unwrap();
     let done = round(&ada, ask("3"), Some(&third["requestState"])).await.unwrap();
     assert_eq!(done["content"][0]["text"], "3 Some(Text(\"ada\"))");
@@ -471,7 +484,7 @@ async fn one_principal_cannot_fill_all_places() {
     for n in 0..2 {
         round(&ada, ask(&n.to_string()), None).await.unwrap();
     }
-    given_up(round(&ada, ask("3"), None).await, code::BUSY);
+    given_up(round(&ada, ask("3"), None).await);
     let bob = connect_as(&relay, "bob").await;
     let asked = round(&bob, ask("1"), None).await.unwrap();
     let done = round(&bob, ask("1"), Some(&asked["requestState"])).await.unwrap();
@@ -485,7 +498,7 @@ async fn one_principal_cannot_fill_all_places() {
         round(&nobody, ask(&n.to_string()), None).await.unwrap();
     }
     let nobody = connect(&relay, Era::Modern, answering("ada")).await;
-    given_up(round(&nobody, ask("3"), None).await, code::BUSY);
+    given_up(round(&nobody, ask("3"), None).await);
     let bob = connect_as(&relay, "bob").await;
     round(&bob, ask("1"), None).await.unwrap();
 }

@@ -10,7 +10,7 @@ use cardan_proto::jsonrpc::envelope::Note;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::jsonrpc::splice::member_of;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{Ask, CallOptions, Cause, Change, Event, LogLevel, Outcome};
+use cardan_proto::session::event::{Ask, CallOptions, Cause, Change, Event, LogLevel, Outcome, Refusal};
 use cardan_proto::session::state::{State, StateChange};
 use cardan_proto::task::cross;
 use cardan_proto::upkeep::condition::Condition;
@@ -117,12 +117,18 @@ impl Line {
         let patience = Some(LEVEL);
         let options = CallOptions { idle: patience, total: patience, ..CallOptions::default() };
         let outcome = self.managed.start(Method::LoggingSetLevel, Some(params), options).outcome().await;
-        if matches!(outcome, Outcome::TimedOut { .. }) {
+        if matches!(outcome, Outcome::TimedOut { .. } | Outcome::Lost { .. }) {
             // It may take it yet, and sessions to come are told it, too.
             self.managed.set_level(level);
         }
-        let lost = matches!(outcome, Outcome::Lost { .. });
-        *lock(&self.level) = (!lost).then_some(level);
+        let heard = matches!(
+            outcome,
+            Outcome::Done(_)
+                | Outcome::Fault(_)
+                | Outcome::TimedOut { .. }
+                | Outcome::Refused(Refusal::Capability(_) | Refusal::NotInRevision(_))
+        );
+        *lock(&self.level) = heard.then_some(level);
     }
 }
 

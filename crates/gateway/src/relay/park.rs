@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::running::Running;
 use super::seal::{Age, EXPIRED, Seal, Unopened, refused};
-use super::who::given_up;
+use super::who::{begun, given_up};
 use crate::fleet::lock;
 
 /// Who may go on with a call, and with which.
@@ -125,14 +125,15 @@ impl Park {
         let mut inner = lock(&self.inner);
         let parked = inner.parked.get(&name.call).filter(|_| name.lot == self.lot);
         match (parked, age) {
-            (None, Age::Expired) => return Err(given_up(refused(EXPIRED))),
-            (None, Age::Good) if name.lot == self.lot => return Err(refused(SPENT)),
+            // What became of it is not known any more, but that it had begun: no state is sealed before.
+            (None, Age::Expired) => return Err(begun(refused(EXPIRED))),
+            (None, Age::Good) if name.lot == self.lot => return Err(begun(refused(SPENT))),
             // Who knew whether it was is gone.
-            (None, Age::Good) => return Err(refused(REPLACED)),
+            (None, Age::Good) => return Err(begun(refused(REPLACED))),
             (Some(parked), _) if parked.bound != *bound => return Err(refused("it belongs to another call")),
             (Some(_), _) => {}
         }
-        let parked = inner.parked.remove(&name.call).ok_or_else(|| refused(SPENT))?;
+        let parked = inner.parked.remove(&name.call).ok_or_else(|| begun(refused(SPENT)))?;
         let (claim, claimed) = oneshot::channel();
         // Where it is too late by now, nothing comes of it.
         let _ = parked.claim.send(claim);

@@ -114,8 +114,28 @@ struct Entry {
 enum Held {
     No,
     Yes,
-    /// It was, by a call that was given up or not answered: late words may come, so nobody is told anything by it any more.
-    Spoiled,
+    /// It was, by a call that was given up or not answered in this session of the line: late words may come, so nobody is told
+    /// anything by it until there is another.
+    Spoiled(u64),
+}
+
+impl Held {
+    fn is_spoiled(self) -> bool {
+        matches!(self, Self::Spoiled(_))
+    }
+}
+
+impl Entry {
+    fn spoil(&mut self) {
+        self.held = Held::Spoiled(self.shared.line.managed.sessions());
+    }
+
+    /// What was spoiled is good again where no late words can come, since their session is gone.
+    fn heal(&mut self) {
+        if self.held.is_spoiled() && self.held != Held::Spoiled(self.shared.line.managed.sessions()) {
+            self.held = Held::No;
+        }
+    }
 }
 
 /// Whose a line is.
@@ -194,7 +214,7 @@ impl Pool {
     pub(super) fn foremost(&self, askable: Askable) -> Option<Arc<Shared>> {
         let shelves = lock(&self.shelves);
         let shelf = shelves.get(&Place::Kept(askable))?;
-        let fits = |entry: &&Entry| askable == Askable::NOTHING || entry.held != Held::Spoiled;
+        let fits = |entry: &&Entry| askable == Askable::NOTHING || !entry.held.is_spoiled();
         let entry = shelf.iter().find(fits).or_else(|| shelf.first())?;
         Some(Arc::clone(&entry.shared))
     }
@@ -262,6 +282,7 @@ impl Pool {
         let lines: usize = shelves.values().map(Vec::len).sum();
         let total = lines + self.leaving.load(Ordering::SeqCst);
         let shelf = shelves.entry(key).or_default();
+        shelf.iter_mut().for_each(Entry::heal);
         let fits = |entry: &Entry| match need {
             // Where replies and notes have a stream for each call, who holds a line alone is not disturbed.
             Need::Any => {
@@ -331,16 +352,18 @@ impl Pool {
         entry.idle = Instant::now();
         if lease.need != Need::Any {
             entry.shared.voice.give(None);
-            let again = lease.landed && lease.need == Need::Alone;
-            entry.held = if again { Held::No } else { Held::Spoiled };
+            match lease.landed && lease.need == Need::Alone {
+                true => entry.held = Held::No,
+                false => entry.spoil(),
+            }
         } else if !lease.landed && entry.held == Held::No && entry.shared.line.era() == Some(Era::Legacy) {
             // What it still says would be taken for the words of whoever holds the line next.
-            entry.held = Held::Spoiled;
+            entry.spoil();
         }
-        let (free, spoiled) = (!kept && entry.running == 0, entry.held == Held::Spoiled);
+        let (free, spoiled) = (!kept && entry.running == 0, entry.held.is_spoiled());
         if free && spoiled {
             self.leave(&shelf.remove(at));
-        } else if spoiled && before != Held::Spoiled {
+        } else if spoiled && !before.is_spoiled() {
             // Who holds a line next holds another.
             entry.shared.voice.turn(Turned::Gone);
         }

@@ -103,6 +103,11 @@ pub(super) fn given_up(fault: Fault) -> Fault {
     }))
 }
 
+/// A fault for who comes back to a call that had begun, and of whose end nothing is known.
+pub(super) fn begun(fault: Fault) -> Fault {
+    fault.with_data(&json!({ "delivery": Delivery::Sent.name(), "mayHaveExecuted": true }))
+}
+
 fn told(message: String, outcome: &Outcome, what: &str, delivery: Delivery) -> Fault {
     Fault::internal(message).with_data(&json!({
         "outcome": what,

@@ -128,3 +128,35 @@ async fn t11_a_line_is_held_again_only_where_nothing_may_come() {
         }
     }
 }
+
+/// A line that was spoiled is good again in its next session: late words of the one before cannot come.
+#[tokio::test(start_paused = true)]
+async fn a_spoiled_line_is_good_again_in_its_next_session() {
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let serving = Arc::clone(&served);
+    let dial = way(move || {
+        let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+        let server = Server::builder("x", "1").revisions(Revisions::LEGACY).build();
+        lock(&serving).push(tokio::spawn(async move { server.serve(theirs).await }));
+        std::future::ready(Ok::<_, Infallible>(ours))
+    });
+    let making = Making { connector: Client::builder("x", "1"), way: dial, policy: Policy::CHILD };
+    let pool = Pool::start(making, None, &Options::default(), Arc::default());
+    let lease = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
+    let spoiled = Arc::clone(&lease.shared);
+    spoiled.line.ready(HEARING, HEARING).await.unwrap();
+    drop(lease);
+    for (session, again) in [(1, false), (2, true)] {
+        let mut lease = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
+        assert_eq!(Arc::ptr_eq(&spoiled, &lease.shared), again);
+        assert_eq!(spoiled.line.managed.sessions(), session);
+        lease.landed();
+        if !again {
+            let mut transitions = spoiled.line.managed.transitions();
+            lock(&served)[0].abort();
+            while spoiled.line.managed.sessions() == session {
+                transitions.next().await.unwrap();
+            }
+        }
+    }
+}
