@@ -62,9 +62,9 @@ impl<'a> Shape<'a> {
         if may_be_text {
             return Ok(is_text());
         }
-        let list = || types.contains(&"array").then(|| self.as_list(node, text, left)).flatten();
+        let list = types.contains(&"array").then(|| self.as_list(node, text, left)).flatten();
         // A value that is not among those that are listed is told by whoever looks for that.
-        json.or_else(list).ok_or_else(|| {
+        list.or(json).ok_or_else(|| {
             let wanted: Vec<&str> = types.iter().map(|kind| described(kind)).collect();
             format!("{text:?} is not {}", wanted.join(" or "))
         })
@@ -252,6 +252,7 @@ mod tests {
             (json!({"type": ["string", "integer"], "allOf": [whole]}), "5", json!(5)),
             (json!({"type": ["string", "integer"], "allOf": [text]}), "5", json!("5")),
             (json!({"type": "number", "oneOf": [whole, text]}), "5", json!(5)),
+            (any(&[&json!({"enum": [1, 2]}), &json!({"type": "array", "items": whole})]), "3", json!([3])),
             (json!({}), "5", json!(5)),
             (any(&[&text, &json!({})]), "5", json!(5)),
         ] {
