@@ -25,7 +25,7 @@ impl Warm {
     /// The servers of `fleet`.
     #[must_use]
     pub fn new(fleet: Fleet, options: Options) -> Self {
-        let relays = Relays::new(fleet.clone(), options, (Lend::Modern, Called::Nothing), None);
+        let relays = Relays::new(fleet.clone(), options, (Lend::Modern, Called::Nothing), (None, None));
         Self { fleet, relays }
     }
 

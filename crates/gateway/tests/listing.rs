@@ -270,7 +270,6 @@ async fn t25_who_does_not_tell_its_tools_is_not_called() {
         }
         assert_eq!((script.asked("tools/call"), front.refused()[Refused::Pin as usize]), (1, 2));
         script.set("tools/list", Some(tools(&["one", "two"])));
-        offers(&fleet, Kind::Tools, &["one", "two"]).await;
         client.call_tool("a__one", &json!({})).unwrap().await.unwrap();
         front.end("done").await;
     }

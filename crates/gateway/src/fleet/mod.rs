@@ -10,7 +10,6 @@ mod spec;
 mod status;
 mod tally;
 mod tender;
-mod tools;
 mod unavailable;
 mod upstream;
 
@@ -27,7 +26,6 @@ pub use spec::{Credentials, Making, Spec};
 pub use status::{Blame, Health, Known, Standing, Status};
 pub(crate) use tally::Waiting;
 pub use tally::{BUCKETS, Counts, Ending};
-pub(crate) use tools::Tools;
 pub use unavailable::Unavailable;
 pub(crate) use upstream::Visit;
 pub use upstream::{Lease, Upstream};

@@ -136,8 +136,7 @@ impl Tally {
     /// A call begins, with so many bytes of params.
     pub(crate) fn begin(&self, sent: usize) -> Counted<'_> {
         self.begun.fetch_add(1, Relaxed);
-        self.sent.fetch_add(sent as u64, Relaxed);
-        Counted { tally: self, begun: Instant::now(), ending: Ending::Cancelled }
+        Counted { tally: self, begun: Instant::now(), sent: sent as u64, ending: Some(Ending::Cancelled) }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -159,26 +158,38 @@ impl Tally {
 pub(crate) struct Counted<'a> {
     tally: &'a Tally,
     begun: Instant,
-    ending: Ending,
+    sent: u64,
+    /// None: it never went there.
+    ending: Option<Ending>,
 }
 
 impl Counted<'_> {
     /// It has ended so.
     pub(crate) fn end(mut self, answered: &Result<Answer, Fault>) {
-        self.ending = Ending::of(answered);
+        self.ending = Some(Ending::of(answered));
         if let Ok(Answer::Done(result) | Answer::Bare(result) | Answer::Sealed(result)) = answered {
             self.tally.received.fetch_add(result.len() as u64, Relaxed);
         }
+    }
+
+    /// It was held back before its server: it is none of its calls.
+    pub(crate) fn withdraw(mut self) {
+        self.ending = None;
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         let (tally, took) = (self.tally, self.begun.elapsed());
+        let Some(ending) = self.ending else {
+            tally.begun.fetch_sub(1, Relaxed);
+            return;
+        };
+        tally.sent.fetch_add(self.sent, Relaxed);
         let bucket = BUCKETS.iter().position(|most| took <= *most).unwrap_or(BUCKETS.len());
         tally.took[bucket].fetch_add(1, Relaxed);
         tally.total_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
-        tally.ended[self.ending as usize].fetch_add(1, Relaxed);
+        tally.ended[ending as usize].fetch_add(1, Relaxed);
     }
 }
 

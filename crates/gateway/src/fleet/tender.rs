@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::agenda::Agenda;
 use super::spec::{Credentials, Making};
-use super::tools::SessionNumber;
 use super::upstream::{Progress, Upstream};
 use super::{CHANGED, What};
 use crate::cache::{Kept, Told};
@@ -47,8 +46,6 @@ struct Watch {
     links: u32,
     /// Lists to fetch.
     agenda: Agenda,
-    /// The session in which tools were asked for last.
-    asked: Option<u64>,
     /// Held until it is known whether the upstream works, so that not all start at a time.
     /// Given back after the window at the latest: a mute one holds up nobody else.
     starting: Option<(OwnedSemaphorePermit, Instant)>,
@@ -61,8 +58,6 @@ enum Step {
     Changed(Option<Change>),
     /// It is time to fetch lists again.
     Due,
-    /// Someone waits for its tools as they are now.
-    Relist,
     /// It has had the time in which others wait for it to start.
     Overdue,
     Idle,
@@ -100,7 +95,6 @@ impl Tender {
                 interest: None,
                 links: 0,
                 agenda: Agenda::default(),
-                asked: None,
                 starting: Some((permit, Instant::now() + WINDOW)),
             };
             self.tend(watch).await;
@@ -139,7 +133,6 @@ impl Tender {
                 // It has no changes to tell.
                 Step::Changed(None) => watch.listen = None,
                 Step::Due => watch.agenda.due(Instant::now()),
-                Step::Relist => self.relist(&mut watch),
                 Step::Overdue => watch.starting = None,
                 Step::Idle => {
                     if self.stop(&watch.managed).await {
@@ -151,9 +144,6 @@ impl Tender {
             let up = watch.managed.condition().is_up();
             if up && watch.fetching.is_none() && !watch.agenda.is_empty() {
                 let kinds = watch.agenda.take();
-                if kinds.contains(&Kind::Tools) {
-                    watch.asked = Some(watch.managed.sessions());
-                }
                 watch.fetching = Some(Box::pin(fetch_all(watch.managed.clone(), kinds)));
             }
         }
@@ -193,7 +183,6 @@ impl Tender {
             change = changed => Step::Changed(change),
             () = due => Step::Due,
             () = overdue => Step::Overdue,
-            () = self.upstream.relist.notified() => Step::Relist,
             // Who has yet to tell what it offers is at work, for us.
             () = self.idle(), if !listing && self.upstream.has_started() => Step::Idle,
         }
@@ -242,26 +231,6 @@ impl Tender {
         self.upstream.common.tell(&self.upstream.name, What::Condition(transition));
     }
 
-    /// Asks for the tools of this session, unless that was done already. One that has none does not tell them.
-    fn relist(&self, watch: &mut Watch) {
-        let session = watch.managed.sessions();
-        if !watch.managed.condition().is_up() || watch.asked == Some(session) {
-            return;
-        }
-        if offered(&watch.managed).contains(&Kind::Tools) {
-            watch.agenda.touch([Kind::Tools]);
-        } else {
-            let session = self.session(session);
-            self.upstream.lock().tools_of.missed = Some(session);
-            self.upstream.common.stir();
-        }
-    }
-
-    /// A session of the connection that is tended.
-    fn session(&self, session: u64) -> SessionNumber {
-        SessionNumber { connection: self.upstream.lock().begun, session }
-    }
-
     /// Calls flow. After a first link everything is asked for that does not hold from before; after later ones the
     /// connection itself finds out what changed of what it has listed and listens for, and the rest is asked for.
     fn ready(&self, watch: &mut Watch) {
@@ -306,13 +275,6 @@ impl Tender {
     async fn listed(&self, watch: &mut Watch, lists: Vec<(Kind, Result<List, CallError>)>) {
         watch.fetching = None;
         let (now, mut came, mut missing) = (Instant::now(), Vec::new(), Vec::new());
-        let tools = lists.iter().find(|(kind, _)| *kind == Kind::Tools).map(|(_, list)| list.is_ok());
-        // Where the session is another by now, they may be of either.
-        let asked = watch.asked.filter(|asked| *asked == watch.managed.sessions());
-        let session = asked.filter(|_| tools.is_some()).map(|session| self.session(session));
-        if tools == Some(false) {
-            self.upstream.lock().tools_of.missed = session;
-        }
         for (kind, list) in lists {
             match list {
                 Ok(mut list) => {
@@ -360,9 +322,6 @@ impl Tender {
         {
             let mut inner = self.upstream.lock();
             (inner.catalog, inner.told, inner.cached) = (Some(Arc::clone(&catalog)), told, cached);
-            if tools == Some(true) {
-                inner.tools_of.told = session;
-            }
         }
         self.decide(Progress::Listed);
         for change in changes {

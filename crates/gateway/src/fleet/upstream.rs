@@ -21,7 +21,6 @@ use super::spec::{Making, Spec};
 use super::status::{Blame, Health, Known, Status};
 use super::tally::{Counts, Tally, Waiting};
 use super::tender::Tender;
-use super::tools::ToolsOf;
 use super::unavailable::Unavailable;
 use super::{Common, lock};
 use crate::cache::Told;
@@ -41,8 +40,6 @@ pub struct Upstream {
     pub(super) inner: Mutex<Inner>,
     /// Someone wants it, or does not any more.
     pub(super) stir: Notify,
-    /// Someone waits for its tools as they are now.
-    pub(super) relist: Notify,
     /// It leaves the fleet: whoever waits for it gives up.
     leaving: watch::Sender<bool>,
     /// Whoever closes it waits for its end; giving up that wait leaves it to the next.
@@ -61,7 +58,6 @@ pub(super) struct Inner {
     pub(super) told: Told,
     /// Those that come from the cache, and that the server itself has not told.
     pub(super) cached: BTreeSet<Kind>,
-    pub(super) tools_of: ToolsOf,
     /// Who uses it right now.
     pub(super) leases: usize,
     pub(super) last_used: Instant,
@@ -76,7 +72,7 @@ pub(super) struct Inner {
     policy: Policy,
     pub(super) closing: bool,
     /// How many connections were begun.
-    pub(super) begun: u64,
+    begun: u64,
     pub(super) progress: Progress,
     starts: Starts,
     revision: Option<Revision>,
@@ -129,7 +125,6 @@ impl Upstream {
                 Some(kept) => Kind::ALL.into_iter().filter(|kind| kept.told.age(*kind).is_some()).collect(),
                 None => BTreeSet::new(),
             },
-            tools_of: ToolsOf::default(),
             catalog: cached.map(|kept| Arc::new(kept.catalog)),
             leases: 0,
             last_used: now,
@@ -152,7 +147,6 @@ impl Upstream {
             managed: watch::Sender::new(None),
             inner: Mutex::new(inner),
             stir: Notify::new(),
-            relist: Notify::new(),
             leaving: watch::Sender::new(false),
             task: tokio::sync::Mutex::default(),
             abort: OnceLock::new(),

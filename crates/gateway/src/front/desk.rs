@@ -30,6 +30,7 @@ use crate::catalog::{Kind, fetch};
 use crate::fleet::{Upstream, Visit, lock};
 use crate::merge::Shown;
 use crate::meter::Span;
+use crate::pin;
 use crate::relay::{Askable, Held, Side};
 use crate::trace::SessionName;
 
@@ -353,7 +354,7 @@ impl Station {
         let Some(name) = called.call.params.text(Param::Name).map(|name| Box::<str>::from(&*name)) else {
             return Err(Fault::invalid_params("params.name: missing, or not text"));
         };
-        let Some((upstream, own)) = self.find_judged(kind, &name).await? else {
+        let Some((upstream, own)) = self.find(kind, &name).await? else {
             let (what, list) = match kind {
                 Kind::Prompts => ("prompt", kind.method()),
                 _ => ("tool", kind.method()),
@@ -364,10 +365,7 @@ impl Station {
             }
             if let Some((server, tool)) = self.view().held(&name).filter(|_| kind == Kind::Tools) {
                 self.front.house.refusals.count(Refused::Pin);
-                return Err(Fault::invalid_params(format!(
-                    "tool `{name}` has changed since it was approved, so it is held back; see `cardan pin diff {server} \
-                     {tool}`, approve it with `cardan pin approve {server} {tool}`"
-                )));
+                return Err(pin::held_back(&name, server, tool));
             }
             self.front.house.refusals.count(if hidden.is_some() {
                 Refused::Policy
@@ -381,10 +379,11 @@ impl Station {
         }
         let mut called =
             if own == name { called } else { self.renamed(called, Param::Name.name(), &quoted(&own))? };
-        if kind == Kind::Tools {
-            called.call.strays = self.view().strays(&name, &called.call);
+        if kind != Kind::Tools {
+            return self.forward(&upstream, cx, called).await;
         }
-        self.forward(&upstream, cx, called).await
+        called.call.strays = self.view().strays(&name, &called.call);
+        self.forward_tool(&upstream, cx, called, (&name, &own), trail).await
     }
 
     async fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Answer, Fault> {

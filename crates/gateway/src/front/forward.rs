@@ -12,10 +12,13 @@ use cardan_runtime::cx::CallCx;
 use cardan_runtime::service::Host as _;
 
 use super::desk::Station;
+use super::refused::Refused;
 use super::several::Patience;
+use super::trail::Trail;
 use super::{relays, replaced, traced};
 use crate::fleet::Upstream;
-use crate::relay::Held;
+use crate::pin;
+use crate::relay::{Bar, Barred, Held};
 
 impl Station {
     /// Passes a call on to a server, and counts it.
@@ -28,9 +31,42 @@ impl Station {
         self.forward_within(upstream, cx, called, Patience::Clients).await
     }
 
+    /// The same of a tool, by its name here and at its server. It may be held back where it would go.
+    pub(super) async fn forward_tool(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        cx: CallCx,
+        called: Called,
+        (name, own): (&str, &str),
+        trail: Option<&Trail>,
+    ) -> Result<Answer, Fault> {
+        let bar = Bar::default();
+        let answered = self.forward_unless(&bar, upstream, cx, called, Patience::Clients).await;
+        let Some(why) = bar.why() else { return answered };
+        self.front.house.refusals.count(Refused::Pin);
+        if let Some(trail) = trail {
+            trail.barred(upstream.name(), Some(own));
+        }
+        match why {
+            Barred::Changed => Err(pin::held_back(name, upstream.name(), own)),
+            Barred::Untold => answered,
+        }
+    }
+
     /// The same, for as long as the server may be silent.
     pub(super) async fn forward_within(
         self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        cx: CallCx,
+        called: Called,
+        patience: Patience,
+    ) -> Result<Answer, Fault> {
+        self.forward_unless(&Bar::default(), upstream, cx, called, patience).await
+    }
+
+    async fn forward_unless(
+        self: &Arc<Self>,
+        bar: &Bar,
         upstream: &Arc<Upstream>,
         cx: CallCx,
         called: Called,
@@ -41,7 +77,7 @@ impl Station {
             None => (called, None),
             Some(tracer) => traced::forward(tracer, self, upstream, called),
         };
-        let passed = self.pass(upstream, cx, called);
+        let passed = self.pass(bar, upstream, cx, called);
         let answered = match patience {
             Patience::Clients => passed.await,
             Patience::Brief => match tokio::time::timeout(ANSWER, Box::pin(passed)).await {
@@ -52,13 +88,17 @@ impl Station {
         if let Some(recording) = recording {
             recording.end_at(&answered);
         }
-        counted.end(&answered);
+        match bar.why() {
+            None => counted.end(&answered),
+            Some(_) => counted.withdraw(),
+        }
         answered
     }
 
     /// To the server that it concerns: as it is now, or as it was when it asked what is answered here.
     async fn pass(
         self: &Arc<Self>,
+        bar: &Bar,
         upstream: &Arc<Upstream>,
         cx: CallCx,
         called: Called,
@@ -75,9 +115,9 @@ impl Station {
         }
         let losing = replaced.and_then(|replaced| replaced.losing(upstream, &called, self.principal()));
         match losing {
-            None => self.pass_now(upstream, cx, called).await,
+            None => self.pass_now(bar, upstream, cx, called).await,
             Some(old) => {
-                let answer = self.pass_now(upstream, cx, called.clone()).await?;
+                let answer = self.pass_now(bar, upstream, cx, called.clone()).await?;
                 Ok(replaced::judged(&old, &called, answer))
             }
         }
@@ -86,6 +126,7 @@ impl Station {
     /// To the server as it is now.
     async fn pass_now(
         self: &Arc<Self>,
+        bar: &Bar,
         upstream: &Arc<Upstream>,
         cx: CallCx,
         called: Called,
@@ -99,6 +140,6 @@ impl Station {
             false => upstream.place().await.map_err(|why| relays::unavailable(upstream, &why))?,
         };
         let side = self.side(upstream, &reached, called.revision.era());
-        Ok(side.call_holding(cx, called, Held::new(reached.visit, place)).await)
+        Ok(side.call_holding(cx, called, Held::new(reached.visit, place).unless(bar)).await)
     }
 }

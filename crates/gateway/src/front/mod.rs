@@ -169,7 +169,7 @@ impl Front {
         let relay = relay::Options { limits: options.limits.clone(), ..options.relay.clone() };
         let kin = Kin::new();
         let lent = (options.lend, Called::ByName);
-        let relays = Relays::new(fleet.clone(), relay, lent, Some(Arc::clone(&kin)));
+        let relays = Relays::new(fleet.clone(), relay, lent, (Some(Arc::clone(&kin)), options.pins.clone()));
         let rules = HouseRules { naming: options.naming.clone(), policy: options.policy.clone() };
         let rules = Mutex::new(Arc::new(rules));
         let (opened, refusals, alone) = (Instant::now(), Refusals::default(), Mutex::default());

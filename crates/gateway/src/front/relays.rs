@@ -18,7 +18,8 @@ use tokio::time::{Instant, timeout_at};
 use super::kin::Kin;
 use super::replaced::Replaced;
 use crate::fleet::{Fleet, Health, Unavailable, Upstream, Visit, lock};
-use crate::relay::{Ledger, Lend, Options, Relay};
+use crate::pin::Pins;
+use crate::relay::{Ledger, Lend, Options, Relay, Vet};
 
 /// The relays, by server.
 pub(crate) struct Relays {
@@ -32,6 +33,8 @@ pub(crate) struct Relays {
     replaced: Arc<Replaced>,
     /// Is told what becomes of what is offered in sessions that are shared; none: whoever calls lists for itself.
     kin: Option<Arc<Kin>>,
+    /// Judge tools before they are called; none: nobody does.
+    pins: Option<Arc<Pins>>,
     /// Those that are being ended.
     ending: Mutex<JoinSet<()>>,
 }
@@ -67,7 +70,7 @@ impl Relays {
         fleet: Fleet,
         options: Options,
         (lend, called): (Lend, Called),
-        kin: Option<Arc<Kin>>,
+        (kin, pins): (Option<Arc<Kin>>, Option<Arc<Pins>>),
     ) -> Self {
         Self {
             fleet,
@@ -75,6 +78,7 @@ impl Relays {
             lend,
             called,
             kin,
+            pins,
             slots: Mutex::default(),
             ledgers: Mutex::default(),
             replaced: Arc::default(),
@@ -115,7 +119,9 @@ impl Relays {
         let ledger = Arc::clone(lock(&self.ledgers).entry(upstream.name().into()).or_insert_with(made));
         let lent = (self.lend, upstream.loan());
         let on_turn = self.kin.as_ref().map(|kin| kin.listening_to(upstream));
-        let relay = Relay::beside(&visit.managed, lent, &settled, making, (options, ledger), on_turn);
+        let patience = options.limits.call_idle_timeout;
+        let vet = self.pins.as_ref().map(|pins| Vet::new(Arc::clone(pins), Arc::clone(upstream), patience));
+        let relay = Relay::beside(&visit.managed, lent, &settled, making, (options, ledger), (on_turn, vet));
         let slot = Slot { upstream: Arc::clone(upstream), number: visit.number, relay: relay.clone() };
         let old = slots.insert(upstream.name().into(), slot);
         drop(slots);
@@ -279,16 +285,6 @@ pub(super) fn silent(upstream: &Upstream) -> Fault {
         "delivery": Delivery::Unknown.name(),
         "mayHaveExecuted": true,
     }))
-}
-
-/// A server of which it is not known whether its tools have changed.
-pub(super) fn unjudged(upstream: &Upstream) -> Fault {
-    let name = upstream.name();
-    let why = "it has not told its tools since it was connected last";
-    let message = format!(
-        "server `{name}` was not called: {why}, and tools that have changed are held back; try again in a while"
-    );
-    unsent(upstream, Fault::internal(message), "refused", why)
 }
 
 fn unsent(upstream: &Upstream, fault: Fault, outcome: &str, cause: &str) -> Fault {

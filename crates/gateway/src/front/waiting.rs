@@ -5,13 +5,11 @@ use std::sync::Arc;
 use cardan_proto::jsonrpc::fault::Fault;
 use tokio::time::Instant;
 
-use super::desk::Station;
-use super::refused::Refused;
-use super::relays::{self, GRACE};
+use super::relays::GRACE;
 use super::view::Scope;
 use super::{House, Inner};
 use crate::catalog::Kind;
-use crate::fleet::{Tools, Upstream};
+use crate::fleet::Upstream;
 use crate::merge::Naming;
 
 /// Was there anything to wait for?
@@ -104,38 +102,6 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until a server has told its tools in the session there is, where those that have changed are held back: what is known
-    /// from before may be of another process. One that does not tell them is not called.
-    pub(super) async fn judged(&self, upstream: &Arc<Upstream>) -> Result<Waited, Fault> {
-        let blocks = self.house.options.pins.as_ref().is_some_and(|pins| pins.blocks());
-        if !blocks || upstream.tools() == Tools::Told {
-            return Ok(Waited::No);
-        }
-        let reached = self.house.relays.reach(upstream).await?;
-        let mut news = self.house.fleet.news();
-        let told = async {
-            loop {
-                match upstream.tools() {
-                    Tools::Told => return true,
-                    Tools::Missed => return false,
-                    Tools::Open => upstream.ask_for_tools(),
-                }
-                if news.changed().await.is_err() {
-                    return false;
-                }
-            }
-        };
-        let told = tokio::time::timeout(self.house.options.limits.call_idle_timeout, told).await;
-        drop(reached);
-        match told {
-            Ok(true) => Ok(Waited::Yes),
-            Ok(false) | Err(_) => {
-                self.house.refusals.count(Refused::Pin);
-                Err(relays::unjudged(upstream))
-            }
-        }
-    }
-
     /// Waits until a list is worth looking at: of all servers what there is, of one alone what it has.
     pub(super) async fn listable(&self) -> Result<(), Fault> {
         self.settled().await;
@@ -144,24 +110,5 @@ impl Inner {
             self.known(upstreams.iter().find(|upstream| upstream.catalog().is_none())).await?;
         }
         Ok(())
-    }
-}
-
-impl Station {
-    /// Where a name leads, and may lead as its server is now.
-    pub(super) async fn find_judged(
-        &self,
-        kind: Kind,
-        key: &str,
-    ) -> Result<Option<(Arc<Upstream>, Box<str>)>, Fault> {
-        loop {
-            let found = self.find(kind, key).await?;
-            match &found {
-                // What it told may be something else, and so may be where the name leads.
-                Some((upstream, _))
-                    if kind == Kind::Tools && self.front.judged(upstream).await? == Waited::Yes => {}
-                _ => return Ok(found),
-            }
-        }
     }
 }

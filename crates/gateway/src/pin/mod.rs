@@ -13,6 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::fleet::PIN_FORMS;
 
 use self::store::{Hearer, PinStore, Pinned, Stamp};
@@ -45,6 +46,8 @@ pub struct Pins {
 
 struct Inner {
     mode: Mode,
+    /// Counts what is held back in another way than before: by another mode, or because something was approved.
+    turns: u64,
     /// By name: those that are configured alike share a key, and each has a catalog of its own.
     servers: HashMap<Box<str>, Seen>,
     /// By server.
@@ -99,7 +102,7 @@ impl Held {
 impl Pins {
     /// Remembers in `store`, and tells by `tell`.
     pub fn new(store: PinStore, mode: Mode, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let inner = Mutex::new(Inner { mode, servers: HashMap::new(), told_alone: HashMap::new() });
+        let inner = Mutex::new(Inner { mode, turns: 0, servers: HashMap::new(), told_alone: HashMap::new() });
         Self { store, tell: Box::new(tell), inner }
     }
 
@@ -108,14 +111,16 @@ impl Pins {
         let mut inner = lock(&self.inner);
         if inner.mode != mode {
             inner.mode = mode;
+            inner.turns += 1;
             inner.servers.clear();
             inner.told_alone.clear();
         }
     }
 
-    /// Are tools that have changed held back?
-    pub(crate) fn blocks(&self) -> bool {
-        lock(&self.inner).mode == Mode::Block
+    /// Where tools that have changed are held back: how often which has become another matter. What was judged before is judged anew.
+    pub(crate) fn blocks(&self) -> Option<u64> {
+        let inner = lock(&self.inner);
+        (inner.mode == Mode::Block).then_some(inner.turns)
     }
 
     /// Has somebody approved something meanwhile? Then what was judged is judged anew.
@@ -123,7 +128,9 @@ impl Pins {
         let mut inner = lock(&self.inner);
         let before = inner.servers.len();
         inner.servers.retain(|_, seen| self.store.stamp(&seen.key) == seen.stamp);
-        inner.servers.len() != before
+        let approved = inner.servers.len() != before;
+        inner.turns += u64::from(approved);
+        approved
     }
 
     /// Which tools of `server` are held back. `key` is under what its pins are kept.
@@ -245,6 +252,14 @@ impl Pins {
         let kept = if pinned == known { Kept::All } else { Kept::Some };
         Ok((pinned, kept, compared(changed, lines)))
     }
+}
+
+/// Why a tool is not called, `shown` to whoever calls it by this name.
+pub(crate) fn held_back(shown: &str, server: &str, tool: &str) -> Fault {
+    Fault::invalid_params(format!(
+        "tool `{shown}` has changed since it was approved, so it is held back; see `cardan pin diff {server} {tool}`, \
+         approve it with `cardan pin approve {server} {tool}`"
+    ))
 }
 
 fn waits(server: &str, tool: &str, digest: String) -> Line {

@@ -23,6 +23,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::line::{Hears, Line};
 use super::names::{self, Names};
 use super::tasks::{self, Crossing, Legacy, Made, Owner, Tasks};
+use super::vet::{Bar, Leave, Vet};
 use super::voice::asked;
 use super::wants::{Following, Wants};
 use super::who::Who;
@@ -60,6 +61,8 @@ pub(super) struct Guest {
     /// What the client can do, and the task extension, for calls that may be answered with one.
     declared: Value,
     farewells: Arc<Farewells>,
+    /// Judges tools before they are called; none: nobody does.
+    vet: Option<Vet>,
     _seat: OwnedSemaphorePermit,
 }
 
@@ -116,6 +119,7 @@ impl Guest {
                 owner,
                 declared,
                 farewells: Arc::clone(&core.farewells),
+                vet: core.vet.clone(),
                 _seat: seat,
             }
         });
@@ -127,23 +131,29 @@ impl Guest {
     }
 
     /// Answers one of its calls.
-    pub(super) async fn call(self: Arc<Self>, cx: CallCx, called: Called) -> Answer {
+    pub(super) async fn call(self: Arc<Self>, cx: CallCx, called: Called, bar: &Bar) -> Answer {
         let answered = match called.call.method {
             Method::ResourcesSubscribe => self.subscribe(&uri_of(&called)).await.map(|()| empty()),
             Method::ResourcesUnsubscribe => self.unsubscribe(&uri_of(&called)).await.map(|()| empty()),
             Method::LoggingSetLevel => self.take_level(cx, called).await,
             // Where there are no tasks, nothing more is looked at.
-            _ if self.design.is_none() => self.pass_on(cx, called, names::Tasks::No).await,
-            _ => self.with_tasks(cx, called).await,
+            _ if self.design.is_none() => self.pass_on(cx, called, names::Tasks::No, bar).await,
+            _ => self.with_tasks(cx, called, bar).await,
         };
         answered.unwrap_or_else(Answer::Fault)
     }
 
-    async fn pass_on(&self, cx: CallCx, called: Called, concern: names::Tasks) -> Result<Answer, Fault> {
+    async fn pass_on(
+        &self,
+        cx: CallCx,
+        called: Called,
+        concern: names::Tasks,
+        bar: &Bar,
+    ) -> Result<Answer, Fault> {
         let upstream = self.ready().await?;
         let params = self.names.inward(&called.call, terms::params(&called, upstream, None));
         let method = &called.call.method;
-        let mut outcome = self.exchange(&cx, &called, params, upstream).await;
+        let mut outcome = self.exchange(&cx, &called, params, upstream, bar).await;
         if concern == names::Tasks::Maybe {
             outcome = self.tasks.remember(&called.call, &self.owner, outcome);
         }
@@ -156,26 +166,48 @@ impl Guest {
         ready.map_err(|error| self.who.unreachable(&error))
     }
 
-    async fn exchange(&self, cx: &CallCx, called: &Called, params: Option<Bytes>, upstream: Era) -> Outcome {
+    async fn exchange(
+        &self,
+        cx: &CallCx,
+        called: &Called,
+        params: Option<Bytes>,
+        upstream: Era,
+        bar: &Bar,
+    ) -> Outcome {
+        let leave = match &self.vet {
+            None => Leave::Any,
+            Some(vet) => match vet.admit(&self.line, called, bar).await {
+                Ok(leave) => leave,
+                Err(fault) => return Outcome::Fault(fault),
+            },
+        };
         let _seated = self.seat(cx.clone());
-        self.send(cx, called, params, upstream).await
+        self.send(cx, called, params, upstream, leave).await
     }
 
-    async fn send(&self, cx: &CallCx, called: &Called, params: Option<Bytes>, upstream: Era) -> Outcome {
+    async fn send(
+        &self,
+        cx: &CallCx,
+        called: &Called,
+        params: Option<Bytes>,
+        upstream: Era,
+        leave: Leave,
+    ) -> Outcome {
         // What a modern upstream asks by its results is asked here, and its session makes the retry.
         let options = terms::options(called.progress, Rounds::Ours, self.call_timeout, self.unlinked);
+        let options = leave.options(options);
         let beside = Beside { strays: terms::strays(called, upstream), onward: Some(cx.clone()) };
         let method = called.call.method.clone();
         self.line.managed.start_beside(method, params, options, beside).outcome().await
     }
 
     /// The same where the upstream has tasks, in the one design or the other.
-    async fn with_tasks(&self, cx: CallCx, called: Called) -> Result<Answer, Fault> {
+    async fn with_tasks(&self, cx: CallCx, called: Called, bar: &Bar) -> Result<Answer, Fault> {
         match tasks::crossing(&called, self.design)? {
             Crossing::Nothing => {
                 self.tasks.admit_new(&called, &self.owner)?;
                 let concern = names::concern(&called, self.design);
-                self.pass_on(cx, called, concern).await
+                self.pass_on(cx, called, concern, bar).await
             }
             Crossing::About => {
                 self.ready().await?;
@@ -184,23 +216,23 @@ impl Guest {
             Crossing::Same => {
                 self.tasks.admit(&called.call, &self.owner)?;
                 let concern = names::concern(&called, self.design);
-                self.pass_on(cx, called, concern).await
+                self.pass_on(cx, called, concern, bar).await
             }
             Crossing::Tools => {
-                let answer = self.pass_on(cx, called, names::Tasks::No).await?;
+                let answer = self.pass_on(cx, called, names::Tasks::No, bar).await?;
                 Ok(terms::mapped(answer, |page| cross::optional_tools(&page)))
             }
             Crossing::Make(wish) => {
                 self.tasks.ledger.room(&self.owner)?;
-                let result = self.declaring(&cx, &called).await?;
+                let result = self.declaring(&cx, &called, bar).await?;
                 let made = Made::of(&self.tasks, &self.owner, &wish, result)?;
                 self.legacy(cx).follow(&made);
                 made.answer(&self.tasks)
             }
-            Crossing::Plain => match self.pass_on(cx.clone(), called.clone(), names::Tasks::No).await? {
+            Crossing::Plain => match self.pass_on(cx.clone(), called.clone(), names::Tasks::No, bar).await? {
                 // The tool runs as a task only: it does, and whoever wants none waits for it.
                 Answer::Fault(fault) if cross::needs_extension(&fault) => {
-                    let result = self.declaring(&cx, &called).await?;
+                    let result = self.declaring(&cx, &called, bar).await?;
                     self.legacy(cx).waited(result).await
                 }
                 answer => Ok(answer),
@@ -209,11 +241,11 @@ impl Guest {
     }
 
     /// Makes a call that may be answered with a task.
-    async fn declaring(&self, cx: &CallCx, called: &Called) -> Result<Bytes, Fault> {
+    async fn declaring(&self, cx: &CallCx, called: &Called, bar: &Bar) -> Result<Bytes, Fault> {
         let upstream = self.ready().await?;
         let method = &called.call.method;
         let params = tasks::declaring(called.call.params.raw().cloned(), &self.declared);
-        match self.exchange(cx, called, Some(params), upstream).await {
+        match self.exchange(cx, called, Some(params), upstream, bar).await {
             Outcome::Done(result) => Ok(result),
             Outcome::Fault(fault) => Err(fault),
             other => Err(self.who.fault(&other, method)),
@@ -239,7 +271,7 @@ impl Guest {
         }
         let params = terms::params(&called, upstream, None);
         // Nothing that comes meanwhile belongs to it.
-        let outcome = self.send(&cx, &called, params, upstream).await;
+        let outcome = self.send(&cx, &called, params, upstream, Leave::Any).await;
         Ok(terms::answer(outcome, &called.call.method, Era::Legacy, upstream, &self.who))
     }
 

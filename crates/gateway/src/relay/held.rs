@@ -2,6 +2,7 @@
 
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::vet::Bar;
 use crate::fleet::{Visit, Waiting};
 
 /// What a call occupies; nothing, where nobody counts. Dropped: it is free for others.
@@ -12,11 +13,18 @@ pub(crate) struct Held {
     _place: Option<OwnedSemaphorePermit>,
     /// It waits for its client's answers.
     waiting: Option<Waiting>,
+    /// Who made it hears there whether it was let out.
+    pub(super) bar: Bar,
 }
 
 impl Held {
     pub(crate) fn new(visit: Visit, place: Option<OwnedSemaphorePermit>) -> Self {
-        Self { visit: Some(visit), _place: place, waiting: None }
+        Self { visit: Some(visit), _place: place, waiting: None, bar: Bar::default() }
+    }
+
+    /// Unless it is held back: then that is said there.
+    pub(crate) fn unless(self, bar: &Bar) -> Self {
+        Self { bar: bar.clone(), ..self }
     }
 
     /// The call is parked: it has ended for those who count calls by their answers, but not for the server.

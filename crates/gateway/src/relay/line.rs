@@ -18,6 +18,7 @@ use cardan_runtime::cx::AskCx;
 use cardan_runtime::service::Handler;
 use serde_json::{Value, json};
 
+use super::vet::Vetted;
 use crate::fleet::Making;
 use crate::fleet::lock;
 
@@ -47,6 +48,8 @@ pub(super) struct Line {
     pub(super) managed: Managed,
     /// The level that a legacy upstream was asked for.
     level: Mutex<Option<LogLevel>>,
+    /// What is known of the tools there, where some are held back.
+    pub(super) vetted: Vetted,
 }
 
 impl Line {
@@ -54,12 +57,12 @@ impl Line {
     pub(super) fn open(making: &Making, capabilities: Value, hears: Weak<dyn Hears>) -> Self {
         let connector = heard(making.connector.clone(), capabilities, hears);
         let managed = Managed::start(connector, making.way.clone(), making.policy);
-        Self { managed, level: Mutex::default() }
+        Self { managed, level: Mutex::default(), vetted: Vetted::default() }
     }
 
     /// A connection that someone else keeps.
     pub(super) fn lent(managed: Managed) -> Self {
-        Self { managed, level: Mutex::default() }
+        Self { managed, level: Mutex::default(), vetted: Vetted::default() }
     }
 
     /// The era of the session there is, or was last.

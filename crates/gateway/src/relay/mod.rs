@@ -38,6 +38,7 @@ mod shelf;
 mod side;
 mod tasks;
 mod terms;
+mod vet;
 mod visitor;
 mod voice;
 mod wants;
@@ -54,6 +55,7 @@ use cardan_proto::dialect::Dialect;
 use cardan_proto::era::Era;
 use cardan_proto::finding::Finding;
 use cardan_proto::http::param::Mirrors;
+use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::limits::Limits;
 use cardan_proto::secret::Redactor;
 use cardan_proto::session::config::Config;
@@ -73,6 +75,7 @@ pub use self::explain::Explain;
 use self::explain::LastFound;
 pub(crate) use self::greeting::config;
 pub(crate) use self::held::Held;
+use self::line::Line;
 pub use self::loan::Loan;
 use self::mirrored::Mirrored;
 pub(crate) use self::modern::Ear;
@@ -85,6 +88,8 @@ pub(crate) use self::shelf::{OnTurn, Sharers, Shelf, Turned};
 pub use self::side::Side;
 pub(crate) use self::tasks::Ledger;
 use self::tasks::Tasks;
+use self::vet::Leave;
+pub(crate) use self::vet::{Bar, Barred, Vet};
 pub(crate) use self::who::Who;
 use crate::fleet::{Health, Making, lock};
 use crate::latest::Latest;
@@ -224,6 +229,8 @@ pub(crate) struct Core {
     watching: Mutex<Option<AbortHandle>>,
     /// Who wants to know what is offered by lines that are shared.
     on_turn: Option<OnTurn>,
+    /// Judges tools before they are called; none: nobody does.
+    vet: Option<Vet>,
 }
 
 /// What the upstream said of itself when it was met last.
@@ -289,6 +296,14 @@ impl Core {
         std::iter::once(Arc::clone(&self.pool)).chain(own).collect()
     }
 
+    /// May this call go by a line, right now?
+    async fn vet(&self, line: &Line, called: &Called, bar: &Bar) -> Result<Leave, Fault> {
+        match &self.vet {
+            None => Ok(Leave::Any),
+            Some(vet) => vet.admit(line, called, bar).await,
+        }
+    }
+
     /// The upstream was met again. Sessions to come are told what it says now.
     fn meet(&self, settled: &Settled) {
         let met = self.met.get();
@@ -313,19 +328,19 @@ impl Relay {
         let pool = Pool::start(making.clone(), None, &options, Arc::clone(&farewells));
         let settled = pool.meet(options.opening).await?;
         let ledger = Ledger::new(&options.limits);
-        Ok(Self::of(making, (None, None), pool, farewells, &settled, (options, ledger)))
+        Ok(Self::of(making, (None, None, None), pool, farewells, &settled, (options, ledger)))
     }
 
     /// A relay to an upstream that someone else keeps a connection to, which has settled so. Where they lend it, it is the
     /// first line. Who made which task there is known from before. `on_turn` is told what becomes of what is offered by
-    /// lines that are shared.
+    /// lines that are shared, and `vet` judges tools before they are called.
     pub(crate) fn beside(
         met: &Managed,
         (lend, loan): (Lend, Option<&Loan>),
         settled: &Settled,
         making: Making,
         (options, ledger): (Options, Arc<Ledger>),
-        on_turn: Option<OnTurn>,
+        (on_turn, vet): (Option<OnTurn>, Option<Vet>),
     ) -> Self {
         let farewells = Arc::new(Farewells::default());
         let lent = match (lend, settled.revision.era()) {
@@ -336,12 +351,12 @@ impl Relay {
         if let Some(on_turn) = &on_turn {
             pool.tell(None, Arc::clone(on_turn));
         }
-        Self::of(making, (Some(met.clone()), on_turn), pool, farewells, settled, (options, ledger))
+        Self::of(making, (Some(met.clone()), on_turn, vet), pool, farewells, settled, (options, ledger))
     }
 
     fn of(
         making: Making,
-        (met, on_turn): (Option<Managed>, Option<OnTurn>),
+        (met, on_turn, vet): (Option<Managed>, Option<OnTurn>, Option<Vet>),
         pool: Arc<Pool>,
         farewells: Arc<Farewells>,
         settled: &Settled,
@@ -380,6 +395,7 @@ impl Relay {
             found: LastFound::default(),
             watching: Mutex::default(),
             on_turn,
+            vet,
         });
         core.pool.beside(core.doubted());
         let watching = tokio::spawn(watch(first, Arc::downgrade(&core))).abort_handle();

@@ -94,10 +94,11 @@ async fn with_tasks(
     if let Some(answered) = tasks::modern_call(core, askable, owner.clone(), cx, &called, &mut held).await {
         return answered;
     }
+    let again = Held::default().unless(&held.bar);
     match pass_on(core, principal, cx, called.clone(), held).await? {
         // Perhaps the tool runs as a task only, and has not always done so: a call that is refused so was not executed.
         Answer::Fault(fault) if fault.code == code::METHOD_NOT_FOUND => {
-            tasks::modern_refused(core, askable, owner, cx, &called, fault).await
+            tasks::modern_refused(core, askable, owner, cx, &called, again, fault).await
         }
         answer => Ok(answer),
     }

@@ -114,7 +114,7 @@ impl Running {
             _ if plan.asks || plan.logs.is_some() => Need::Alone,
             _ => Need::Any,
         };
-        let lease = match kept_for(core, principal.as_ref(), &called) {
+        let mut lease = match kept_for(core, principal.as_ref(), &called) {
             Some(lease) => lease,
             None => core.pool(principal.as_ref()).take(plan.askable, need).await?,
         };
@@ -125,18 +125,7 @@ impl Running {
         let ready = line.ready(core.options.opening, core.options.grace()).await;
         let upstream = ready.map_err(|error| unreached(core, error))?;
         lease.shared.heard().await;
-        let asking = match called.revision.era() {
-            Era::Modern if need != Need::Any => {
-                let asking = Asking::new(cx.clone(), core.park.ttl(), plan.logs);
-                lease.voice(Holder::Parks(Arc::clone(&asking)));
-                Some(asking)
-            }
-            Era::Modern => None,
-            Era::Legacy => {
-                lease.voice(Holder::Waits(cx.clone(), core.names.clone()));
-                None
-            }
-        };
+        let asking = voiced(core, &lease, &plan, cx, &called);
         if let (Some(level), Era::Legacy) = (plan.logs, upstream) {
             line.take_level(level).await;
         }
@@ -149,6 +138,16 @@ impl Running {
         let method = called.call.method.clone();
         let options =
             terms::options(called.progress, plan.rounds, core.options.call_timeout, core.options.grace);
+        // Right before it leaves: from here on nothing is waited for.
+        let leave = core.vet(line, &called, &held.bar).await;
+        let options = match leave {
+            Ok(leave) => leave.options(options),
+            Err(fault) => {
+                lease.hush();
+                lease.landed();
+                return Err(fault);
+            }
+        };
         let found = core.options.explain.as_ref().map(|_| Found::begin(&line.managed, &core.found));
         let beside = Beside { strays: terms::strays(&called, upstream), onward: Some(cx.clone()) };
         let call = line.managed.start_beside(method.clone(), params, options, beside);
@@ -283,6 +282,22 @@ impl Running {
                 outcome = self.call.outcome() => Step::Ended(outcome),
                 entries = asking.next() => Step::Asked(entries),
             },
+        }
+    }
+}
+
+/// The call is told what comes by its line from now on, where that is its own; how, where it may be asked by its result.
+fn voiced(core: &Core, lease: &Lease, plan: &Plan, cx: &CallCx, called: &Called) -> Option<Arc<Asking>> {
+    match called.revision.era() {
+        Era::Modern if lease.need != Need::Any => {
+            let asking = Asking::new(cx.clone(), core.park.ttl(), plan.logs);
+            lease.voice(Holder::Parks(Arc::clone(&asking)));
+            Some(asking)
+        }
+        Era::Modern => None,
+        Era::Legacy => {
+            lease.voice(Holder::Waits(cx.clone(), core.names.clone()));
+            None
         }
     }
 }

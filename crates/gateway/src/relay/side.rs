@@ -72,7 +72,7 @@ impl Side {
             (Era::Legacy, Ok(Sitting::Guest(guest))) => {
                 let guest = Arc::clone(guest);
                 Box::pin(async move {
-                    let answer = guest.call(cx, called).await;
+                    let answer = guest.call(cx, called, &held.bar).await;
                     drop(held);
                     answer
                 })

@@ -128,15 +128,18 @@ impl Visitor {
                 }
                 made.answer(tasks)
             }
-            Crossing::Plain => match self.pass_on(&cx, called.clone(), held, Words::Clients).await? {
-                // The tool runs as a task only: it does, and whoever wants none waits for it.
-                Answer::Fault(fault) if cross::needs_extension(&fault) => {
-                    let result = self.declaring(&cx, called, Held::default()).await?;
-                    let lease = self.lease().await?;
-                    self.legacy(&lease, cx).waited(result).await
+            Crossing::Plain => {
+                let again = Held::default().unless(&held.bar);
+                match self.pass_on(&cx, called.clone(), held, Words::Clients).await? {
+                    // The tool runs as a task only: it does, and whoever wants none waits for it.
+                    Answer::Fault(fault) if cross::needs_extension(&fault) => {
+                        let result = self.declaring(&cx, called, again).await?;
+                        let lease = self.lease().await?;
+                        self.legacy(&lease, cx).waited(result).await
+                    }
+                    answer => Ok(answer),
                 }
-                answer => Ok(answer),
-            },
+            }
         }
     }
 

@@ -55,6 +55,7 @@ pub(in crate::relay) async fn refused(
     owner: Owner,
     cx: &CallCx,
     called: &Called,
+    mut held: Held,
     fault: Fault,
 ) -> Result<Answer, Fault> {
     let crossing = Crossing { core, tasks: &core.tasks, askable, owner };
@@ -67,7 +68,7 @@ pub(in crate::relay) async fn refused(
     match tool.is_some_and(|tool| core.tasks.requires(&tool) == Some(true)) {
         false => Err(fault),
         true if wanted(called) => {
-            Ok(crossing.make(cx, called, &mut Held::default()).await?.unwrap_or(Answer::Fault(fault)))
+            Ok(crossing.make(cx, called, &mut held).await?.unwrap_or(Answer::Fault(fault)))
         }
         // TSKE-4: it cannot be served otherwise.
         true => Err(Fault::missing_capability(&task::required())),
@@ -108,6 +109,13 @@ impl Crossing<'_> {
         let params = splice(&params, &[Edit::Set("task", b"{}")]).unwrap_or(params);
         let (silent, unlinked) = (self.core.options.call_timeout, self.core.options.grace);
         let options = terms::options(called.progress, Rounds::Callers, silent, unlinked);
+        let options = match self.core.vet(&lease.shared.line, called, &held.bar).await {
+            Ok(leave) => leave.options(options),
+            Err(fault) => {
+                lease.landed();
+                return Err(fault);
+            }
+        };
         let beside = Beside { onward: Some(cx.clone()), ..Beside::default() };
         let managed = &lease.shared.line.managed;
         let outcome = managed.start_beside(Method::ToolsCall, Some(params), options, beside).outcome().await;
