@@ -9,15 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cardan_client::{Client, way};
+use cardan_client::{CallError, Client, way};
 use cardan_dial::Http;
 use cardan_gateway::cache::CatalogCache;
 use cardan_gateway::catalog::Kind;
 use cardan_gateway::fleet::{Fleet, Making, Options, Spec, What};
+use cardan_gateway::front::{self, Front};
 use cardan_gateway::merge::Naming;
+use cardan_gateway::pin::store::PinStore;
+use cardan_gateway::pin::{Mode, Pins};
+use cardan_proto::limits::Limits;
 use cardan_proto::session::config::EraChoice;
 use cardan_proto::session::event::Change;
 use cardan_proto::upkeep::policy::Policy;
+use cardan_runtime::memory;
 use common::Scratch;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -27,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves one request: the session and the tool that it lists have the number of the generation.
-async fn answer(stream: TcpStream, generation: usize, tells: bool) -> Option<()> {
+async fn answer(stream: TcpStream, generation: usize, tells: bool, calls: &AtomicUsize) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut line, mut length, mut named) = (String::new(), 0, None);
     stream.read_line(&mut line).await.ok()?;
@@ -55,7 +60,10 @@ async fn answer(stream: TcpStream, generation: usize, tells: bool) -> Option<()>
         Some("tools/list") => {
             Some(json!({ "tools": [{ "name": session, "inputSchema": { "type": "object" } }] }))
         }
-        Some("tools/call") => Some(json!({ "content": [] })),
+        Some("tools/call") => {
+            calls.fetch_add(1, Ordering::SeqCst);
+            Some(json!({ "content": [] }))
+        }
         _ => Some(json!({})),
     };
     let (status, kind, body) = match result {
@@ -71,15 +79,19 @@ async fn answer(stream: TcpStream, generation: usize, tells: bool) -> Option<()>
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.ok()
 }
 
-async fn serve(generation: Arc<AtomicUsize>, tells: bool) -> SocketAddr {
+/// A server of these generations, and how often a tool was called there.
+async fn serve(generation: Arc<AtomicUsize>, tells: bool) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let calls = Arc::<AtomicUsize>::default();
+    let counts = Arc::clone(&calls);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, generation.load(Ordering::SeqCst), tells));
+            let (generation, counts) = (generation.load(Ordering::SeqCst), Arc::clone(&counts));
+            tokio::spawn(async move { answer(stream, generation, tells, &counts).await });
         }
     });
-    address
+    (address, calls)
 }
 
 /// F13, S0-28, S0-79: a session that was forgotten and replaced brings other tools. The catalog, what is listed of it and
@@ -89,7 +101,7 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
     for tells in [true, false] {
         let scratch = Scratch::new(&format!("renewed-{tells}"));
         let generation = Arc::new(AtomicUsize::new(1));
-        let address = serve(Arc::clone(&generation), tells).await;
+        let (address, _) = serve(Arc::clone(&generation), tells).await;
         let http = Http::new(&format!("http://{address}/mcp")).unwrap();
         let way = way(move || std::future::ready(http.link()));
         let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
@@ -122,4 +134,32 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
         drop(lease);
         fleet.close("the test is over").await;
     }
+}
+
+/// T25: where tools that have changed are held back, a call that an old session refused is not made in the one that replaced it; that
+/// one is looked at before the next.
+#[tokio::test]
+async fn t25_a_renewed_session_is_judged_before_it_is_called() {
+    let scratch = Scratch::new("renewed-judged");
+    let generation = Arc::new(AtomicUsize::new(1));
+    let (address, calls) = serve(Arc::clone(&generation), true).await;
+    let http = Http::new(&format!("http://{address}/mcp")).unwrap();
+    let way = way(move || std::future::ready(http.link()));
+    let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
+    let spec = Spec::new("a", "http", "aa", Making { connector, way, policy: Policy::REMOTE });
+    let pins = Pins::new(PinStore::new(scratch.path()), Mode::Block, |line| panic!("{line}"));
+    let options = front::Options { pins: Some(Arc::new(pins)), ..front::Options::default() };
+    let front = Front::start(Fleet::start(vec![spec], Options::default()), options);
+    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+    let serving = front.clone();
+    tokio::spawn(async move { serving.serve(theirs).await });
+    let client = Client::builder("client", "1").era(EraChoice::Modern).connect_link(ours).await.unwrap();
+    client.call_tool("a__s1", &json!({})).unwrap().await.unwrap();
+    generation.store(2, Ordering::SeqCst);
+    let refused = client.call_tool("a__s1", &json!({})).unwrap().await.unwrap_err();
+    let CallError::Fault(fault) = refused else { panic!("{refused}") };
+    let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
+    assert_eq!((&data["delivery"], &data["mayHaveExecuted"]), (&json!("not_sent"), &json!(false)));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    front.end("done").await;
 }

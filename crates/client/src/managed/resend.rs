@@ -20,7 +20,7 @@ use bytes::Bytes;
 use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::method::Method;
 use cardan_proto::session::event::{
-    CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached,
+    CallOptions, Cause, Deadline, Delivery, Outcome, Refusal, Repeat, Stage as Reached, Within,
 };
 use cardan_proto::upkeep::LinkNumber;
 use cardan_runtime::cx::CallCx;
@@ -191,6 +191,10 @@ impl KeptCall {
             return Stage::Over(in_all(self.before.take(), outcome));
         }
         match delivery {
+            // There is no other session that it may go by.
+            _ if self.options.within == Within::This => {
+                return Stage::Over(self.before.take().unwrap_or(outcome));
+            }
             Delivery::NotSent if self.resends < self.kept.policy().resends => self.resends += 1,
             Delivery::Sent | Delivery::Unknown if self.before.is_none() && self.may_repeat() => {
                 self.before = Some(outcome);
@@ -300,7 +304,11 @@ fn patience(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Instant
     let idle = Some(options.idle.unwrap_or(kept.limits.call_idle_timeout)).filter(|idle| !idle.is_zero());
     let idle = idle.and_then(|idle| Instant::now().checked_add(idle));
     let total = total(kept, options).and_then(|total| begun.checked_add(total));
-    let unlinked = options.unlinked.and_then(|most| Instant::now().checked_add(most));
+    let most = match options.within {
+        Within::Any => options.unlinked,
+        Within::This => Some(Duration::ZERO),
+    };
+    let unlinked = most.and_then(|most| Instant::now().checked_add(most));
     [idle, total, unlinked].into_iter().flatten().min()
 }
 

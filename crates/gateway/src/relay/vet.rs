@@ -12,7 +12,7 @@ use cardan_client::{Listen, Managed, Watcher};
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{CallOptions, Called, Event, Interest, Repeat};
+use cardan_proto::session::event::{CallOptions, Called, Event, Interest, Within};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -64,7 +64,7 @@ impl Leave {
     pub(super) fn options(self, options: CallOptions) -> CallOptions {
         match self {
             Self::Any => options,
-            Self::Bound => CallOptions { unlinked: Some(Duration::ZERO), repeat: Repeat::Never, ..options },
+            Self::Bound => CallOptions { within: Within::This, ..options },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub use super::carrier::{Abilities, Cancel, Departed, Framing, Pushes, Silence, Turn};
-pub use super::options::{CallOptions, Repeat, Rounds, Steps, Vetting, Wanted};
+pub use super::options::{CallOptions, Repeat, Rounds, Steps, Vetting, Wanted, Within};
 pub use super::outcome::{Cause, Deadline, Delivery, Hurdle, Outcome, Refusal, Stage};
 use super::state::StateChange;
 pub use super::updated::Updated;

@@ -7,7 +7,7 @@
 //!                          '----------------------> the link ends
 //! ```
 //!
-//! Calls that the old session refused were not executed: they are sent again, once, under the same id.
+//! Calls that the old session refused were not executed: they are sent again, once, under the same id, unless they may go by no other.
 //! Calls made meanwhile wait. The log level and the subscriptions are told anew. A server that forgets
 //! again and again is not asked for ever: after a few new sessions without an answered call, calls fail.
 
@@ -20,7 +20,8 @@ use serde_json::json;
 use super::Session;
 use super::config::Role;
 use super::event::{
-    CallOptions, Cause, Delivery, Interest, LaneId, NewCall, Outcome, Outgoing, Refusal, Ticket, Turn, Wanted,
+    CallOptions, Cause, Delivery, Interest, LaneId, NewCall, Outcome, Outgoing, Refusal, Ticket, Turn,
+    Wanted, Within,
 };
 use super::state::State;
 use super::tables::{Grave, Purpose};
@@ -89,7 +90,7 @@ impl Session {
             return false;
         }
         if let Some(id) = refused {
-            self.hold(id);
+            self.hold(id, cause);
         }
         if !healing {
             self.heal.cause = Some(cause.clone());
@@ -99,8 +100,13 @@ impl Session {
         true
     }
 
-    fn hold(&mut self, id: i64) {
+    fn hold(&mut self, id: i64, cause: &Cause) {
         let Some(pending) = self.outbound.get_mut(id) else { return };
+        if let (Purpose::Call(ticket), Within::This) = (&pending.purpose, pending.options.within) {
+            let ticket = *ticket;
+            self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones);
+            return self.settle(ticket, unsent(cause));
+        }
         if pending.purpose == Purpose::Errand {
             // What errands told the old session is told to the new one anyway.
             self.outbound.remove(id, Grave::GivenUp, self.config.limits.tombstones);
@@ -112,10 +118,11 @@ impl Session {
 
     /// The call, if it can be made now. Otherwise it waits, within the bound on calls.
     pub(super) fn unless_healing(&mut self, new: NewCall) -> Option<NewCall> {
-        if self.heal.cause.is_none() {
-            return Some(new);
+        match &self.heal.cause {
+            None => return Some(new),
+            Some(cause) if new.options.within == Within::This => self.settle(new.ticket, unsent(cause)),
+            Some(_) => self.wait(Waiting::Call(new)),
         }
-        self.wait(Waiting::Call(new));
         None
     }
 
@@ -154,8 +161,7 @@ impl Session {
     pub(super) fn lose_waiting(&mut self, cause: &Cause) {
         let heal = std::mem::take(&mut self.heal);
         for waiting in heal.waiting {
-            let outcome = Outcome::Lost { cause: cause.clone(), delivery: Delivery::NotSent };
-            self.settle(waiting.ticket(), outcome);
+            self.settle(waiting.ticket(), unsent(cause));
         }
     }
 
@@ -202,4 +208,9 @@ impl Session {
             pending.frame = frame;
         }
     }
+}
+
+/// The outcome of a call that went by no session.
+fn unsent(cause: &Cause) -> Outcome {
+    Outcome::Lost { cause: cause.clone(), delivery: Delivery::NotSent }
 }

@@ -17,6 +17,8 @@ pub struct CallOptions {
     pub steps: Steps,
     /// May it be sent again when the link is lost? Of interest where connections are kept; a session sends once.
     pub repeat: Repeat,
+    /// By which session it may go.
+    pub within: Within,
     /// Who answers when the result asks for input.
     pub rounds: Rounds,
     /// Whether what the peer cannot have is refused here.
@@ -53,6 +55,16 @@ pub enum Repeat {
     Always,
     /// No.
     Never,
+}
+
+/// By which session a call may go, where another takes the place of the one there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Within {
+    /// Any.
+    #[default]
+    Any,
+    /// The one there is: what another would do with it is not known.
+    This,
 }
 
 /// Whether something is wanted.
