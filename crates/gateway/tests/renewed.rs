@@ -31,8 +31,16 @@ use tokio::net::{TcpListener, TcpStream};
 /// Whatever is waited for happens within this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Does it tell changes, and what is its tool called; nothing: as the session.
+type Told = (bool, Option<&'static str>);
+
 /// Serves one request: the session and the tool that it lists have the number of the generation.
-async fn answer(stream: TcpStream, generation: usize, tells: bool, calls: &AtomicUsize) -> Option<()> {
+async fn answer(
+    stream: TcpStream,
+    generation: usize,
+    (tells, tool): Told,
+    calls: &AtomicUsize,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut line, mut length, mut named) = (String::new(), 0, None);
     stream.read_line(&mut line).await.ok()?;
@@ -57,9 +65,9 @@ async fn answer(stream: TcpStream, generation: usize, tells: bool, calls: &Atomi
             "serverInfo": { "name": "forgetful", "version": generation.to_string() },
         })),
         _ if named.as_ref() != Some(&session) => None,
-        Some("tools/list") => {
-            Some(json!({ "tools": [{ "name": session, "inputSchema": { "type": "object" } }] }))
-        }
+        Some("tools/list") => Some(
+            json!({ "tools": [{ "name": tool.unwrap_or(&session), "inputSchema": { "type": "object" } }] }),
+        ),
         Some("tools/call") => {
             calls.fetch_add(1, Ordering::SeqCst);
             Some(json!({ "content": [] }))
@@ -80,7 +88,7 @@ async fn answer(stream: TcpStream, generation: usize, tells: bool, calls: &Atomi
 }
 
 /// A server of these generations, and how often a tool was called there.
-async fn serve(generation: Arc<AtomicUsize>, tells: bool) -> (SocketAddr, Arc<AtomicUsize>) {
+async fn serve(generation: Arc<AtomicUsize>, told: Told) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let calls = Arc::<AtomicUsize>::default();
@@ -88,7 +96,7 @@ async fn serve(generation: Arc<AtomicUsize>, tells: bool) -> (SocketAddr, Arc<At
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let (generation, counts) = (generation.load(Ordering::SeqCst), Arc::clone(&counts));
-            tokio::spawn(async move { answer(stream, generation, tells, &counts).await });
+            tokio::spawn(async move { answer(stream, generation, told, &counts).await });
         }
     });
     (address, calls)
@@ -101,7 +109,7 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
     for tells in [true, false] {
         let scratch = Scratch::new(&format!("renewed-{tells}"));
         let generation = Arc::new(AtomicUsize::new(1));
-        let (address, _) = serve(Arc::clone(&generation), tells).await;
+        let (address, _) = serve(Arc::clone(&generation), (tells, None)).await;
         let http = Http::new(&format!("http://{address}/mcp")).unwrap();
         let way = way(move || std::future::ready(http.link()));
         let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
@@ -136,30 +144,44 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
     }
 }
 
-/// T25: where tools that have changed are held back, a call that an old session refused is not made in the one that replaced it; that
-/// one is looked at before the next.
+/// T25: where tools that have changed are held back, a call that an old session refused is made in the one that replaced it only once
+/// that was looked at, and has the tool as it was.
 #[tokio::test]
 async fn t25_a_renewed_session_is_judged_before_it_is_called() {
-    let scratch = Scratch::new("renewed-judged");
-    let generation = Arc::new(AtomicUsize::new(1));
-    let (address, calls) = serve(Arc::clone(&generation), true).await;
-    let http = Http::new(&format!("http://{address}/mcp")).unwrap();
-    let way = way(move || std::future::ready(http.link()));
-    let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
-    let spec = Spec::new("a", "http", "aa", Making { connector, way, policy: Policy::REMOTE });
-    let pins = Pins::new(PinStore::new(scratch.path()), Mode::Block, |line| panic!("{line}"));
-    let options = front::Options { pins: Some(Arc::new(pins)), ..front::Options::default() };
-    let front = Front::start(Fleet::start(vec![spec], Options::default()), options);
-    let (ours, theirs) = memory::pair(&Limits::DEFAULT);
-    let serving = front.clone();
-    tokio::spawn(async move { serving.serve(theirs).await });
-    let client = Client::builder("client", "1").era(EraChoice::Modern).connect_link(ours).await.unwrap();
-    client.call_tool("a__s1", &json!({})).unwrap().await.unwrap();
-    generation.store(2, Ordering::SeqCst);
-    let refused = client.call_tool("a__s1", &json!({})).unwrap().await.unwrap_err();
-    let CallError::Fault(fault) = refused else { panic!("{refused}") };
-    let data: Value = serde_json::from_slice(&fault.data.unwrap()).unwrap();
-    assert_eq!((&data["delivery"], &data["mayHaveExecuted"]), (&json!("not_sent"), &json!(false)));
-    assert_eq!(calls.load(Ordering::SeqCst), 1);
-    front.end("done").await;
+    for (tool, name, calls_after) in [(None, "a__s1", 1), (Some("who"), "a__who", 2)] {
+        let scratch = Scratch::new(&format!("renewed-judged{calls_after}"));
+        let generation = Arc::new(AtomicUsize::new(1));
+        let (address, calls) = serve(Arc::clone(&generation), (true, tool)).await;
+        let http = Http::new(&format!("http://{address}/mcp")).unwrap();
+        let way = way(move || std::future::ready(http.link()));
+        let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
+        let spec = Spec::new("a", "http", "aa", Making { connector, way, policy: Policy::REMOTE });
+        let pins = Pins::new(PinStore::new(scratch.path()), Mode::Block, |line| panic!("{line}"));
+        let options = front::Options { pins: Some(Arc::new(pins)), ..front::Options::default() };
+        let front = Front::start(Fleet::start(vec![spec], Options::default()), options);
+        for era in [EraChoice::Modern, EraChoice::Legacy] {
+            calls.store(0, Ordering::SeqCst);
+            generation.store(1, Ordering::SeqCst);
+            let (ours, theirs) = memory::pair(&Limits::DEFAULT);
+            let serving = front.clone();
+            tokio::spawn(async move { serving.serve(theirs).await });
+            let client = Client::builder("client", "1").era(era).connect_link(ours).await.unwrap();
+            client.call_tool(name, &json!({})).unwrap().await.unwrap();
+            generation.store(2, Ordering::SeqCst);
+            let answered = client.call_tool(name, &json!({})).unwrap().await;
+            match (tool, answered) {
+                (Some(_), answered) => drop(answered.unwrap()),
+                (None, Err(CallError::Fault(fault))) => {
+                    assert!(fault.message.contains("has not told its tools"), "{fault:?}");
+                }
+                (None, answered) => panic!("{answered:?}"),
+            }
+            assert_eq!(calls.load(Ordering::SeqCst), calls_after, "{era:?}");
+            if tool.is_none() {
+                // The catalog is another by now.
+                break;
+            }
+        }
+        front.end("done").await;
+    }
 }

@@ -115,7 +115,17 @@ impl Station {
         }
         let losing = replaced.and_then(|replaced| replaced.losing(upstream, &called, self.principal()));
         match losing {
-            None => self.pass_now(bar, upstream, cx, called).await,
+            None => {
+                let blocks =
+                    self.front.house.options.pins.as_ref().is_some_and(|pins| pins.blocks().is_some());
+                let again = blocks.then(|| (cx.clone(), called.clone()));
+                let answered = self.pass_now(bar, upstream, cx, called).await;
+                match again {
+                    // The session that was looked at has ended before the call was sent: by the next, once that was looked at.
+                    Some((cx, called)) if bar.take_left() => self.pass_now(bar, upstream, cx, called).await,
+                    _ => answered,
+                }
+            }
             Some(old) => {
                 let answer = self.pass_now(bar, upstream, cx, called.clone()).await?;
                 Ok(replaced::judged(&old, &called, answer))

@@ -182,7 +182,9 @@ impl Guest {
             },
         };
         let _seated = self.seat(cx.clone());
-        self.send(cx, called, params, upstream, leave).await
+        let outcome = self.send(cx, called, params, upstream, leave).await;
+        bar.ended(&outcome);
+        outcome
     }
 
     async fn send(

@@ -199,6 +199,7 @@ impl Running {
             }
         };
         self.settle().await;
+        self.held.bar.ended(&outcome);
         let found = self.found.take().map(|mut found| found.take());
         let failure = found.and_then(|found| Some((self.call.failure(&outcome)?, found)));
         self.release(core, principal.clone(), &outcome);

@@ -5,21 +5,21 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_client::{Listen, Managed, Watcher};
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{CallOptions, Called, Event, Interest, Within};
+use cardan_proto::session::event::{CallOptions, Called, Delivery, Event, Interest, Outcome, Within};
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::line::Line;
 use super::pool::HEARING;
 use crate::catalog::{Catalog, Kind, fetch};
-use crate::fleet::Upstream;
+use crate::fleet::{Upstream, lock};
 use crate::pin::{self, Pins};
 
 /// Judges the tools of a server, line by line.
@@ -42,12 +42,47 @@ pub(crate) enum Barred {
 
 /// Tells whoever makes a call whether it was let out. A fault alone does not: a server may say anything in its own.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bar(Arc<OnceLock<Barred>>);
+pub(crate) struct Bar(Arc<std::sync::Mutex<Stands>>);
+
+/// How far a call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stands {
+    /// Nobody has looked at it.
+    #[default]
+    Before,
+    /// It may go by the session there is.
+    LetOut,
+    /// That was gone before the call reached it.
+    Left,
+    Barred(Barred),
+}
 
 impl Bar {
-    /// Why it was not; nothing: it was, or something else came before.
+    /// Why it was not let out; nothing: it was, or something else came before.
     pub(crate) fn why(&self) -> Option<Barred> {
-        self.0.get().copied()
+        match *lock(&self.0) {
+            Stands::Barred(why) => Some(why),
+            Stands::Before | Stands::LetOut | Stands::Left => None,
+        }
+    }
+
+    /// Was it let out, and never sent because its session was gone? Another one may be looked at: once, since whoever asks is told once.
+    pub(crate) fn take_left(&self) -> bool {
+        let mut stands = lock(&self.0);
+        let left = *stands == Stands::Left;
+        if left {
+            *stands = Stands::Before;
+        }
+        left
+    }
+
+    /// It has ended so.
+    pub(super) fn ended(&self, outcome: &Outcome) {
+        let mut stands = lock(&self.0);
+        let unsent = matches!(outcome, Outcome::Lost { delivery: Delivery::NotSent, .. });
+        if unsent && *stands == Stands::LetOut {
+            *stands = Stands::Left;
+        }
     }
 }
 
@@ -128,9 +163,9 @@ impl Vet {
         }
         let tool = called.call.params.text(Param::Name).unwrap_or_default();
         let judging = tokio::time::timeout(self.patience, self.judge(line, &tool));
-        let Err(why) = judging.await.unwrap_or(Err(Barred::Untold)) else { return Ok(Leave::Bound) };
-        // Who makes one call in several ways is told of the first.
-        let _ = bar.0.set(why);
+        let judged = judging.await.unwrap_or(Err(Barred::Untold));
+        *lock(&bar.0) = judged.map_or_else(Stands::Barred, |()| Stands::LetOut);
+        let Err(why) = judged else { return Ok(Leave::Bound) };
         Err(match why {
             Barred::Changed => pin::held_back(&tool, self.upstream.name(), &tool),
             Barred::Untold => self.untold(&tool),

@@ -119,6 +119,7 @@ impl Crossing<'_> {
         let beside = Beside { onward: Some(cx.clone()), ..Beside::default() };
         let managed = &lease.shared.line.managed;
         let outcome = managed.start_beside(Method::ToolsCall, Some(params), options, beside).outcome().await;
+        held.bar.ended(&outcome);
         let made = match &outcome {
             Outcome::Done(result) => member_of(result, "task").ok().flatten(),
             _ => None,
