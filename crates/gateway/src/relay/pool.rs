@@ -347,6 +347,8 @@ impl Pool {
         };
         let kept = at < self.stays(lease.key, shelf);
         let entry = &mut shelf[at];
+        // What spoiled it is gone with its session, whatever this call leaves in the one there is.
+        entry.heal();
         let before = entry.held;
         entry.running -= 1;
         entry.idle = Instant::now();

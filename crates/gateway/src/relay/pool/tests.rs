@@ -146,17 +146,25 @@ async fn a_spoiled_line_is_good_again_in_its_next_session() {
     let spoiled = Arc::clone(&lease.shared);
     spoiled.line.ready(HEARING, HEARING).await.unwrap();
     drop(lease);
-    for (session, again) in [(1, false), (2, true)] {
-        let mut lease = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
-        assert_eq!(Arc::ptr_eq(&spoiled, &lease.shared), again);
-        assert_eq!(spoiled.line.managed.sessions(), session);
-        lease.landed();
-        if !again {
-            let mut transitions = spoiled.line.managed.transitions();
-            lock(&served)[0].abort();
-            while spoiled.line.managed.sessions() == session {
-                transitions.next().await.unwrap();
-            }
+    let next = async |session: usize| {
+        let mut transitions = spoiled.line.managed.transitions();
+        lock(&served)[0].abort();
+        // The newest of those that serve this line.
+        lock(&served).remove(0);
+        while spoiled.line.managed.sessions() < session as u64 {
+            transitions.next().await.unwrap();
         }
-    }
+    };
+    let is_spoiled = async || {
+        let mut lease = pool.take(Askable::NOTHING, Need::Alone).await.unwrap();
+        lease.landed();
+        !Arc::ptr_eq(&spoiled, &lease.shared)
+    };
+    // One that shares it, and is given up in the session that comes.
+    let shared = pool.take(Askable::NOTHING, Need::Any).await.unwrap();
+    next(2).await;
+    drop(shared);
+    assert!(is_spoiled().await, "it was spoiled anew");
+    next(3).await;
+    assert!(!is_spoiled().await);
 }
