@@ -231,7 +231,7 @@ async fn refused(wire: &Wire, post: CallPost, head: &response::Parts, body: Inco
             let sent = if post.session.is_some() { SessionSent::Yes } else { SessionSent::No };
             match (standing(post.era, sent, status, kind, &text), post.session.clone()) {
                 (Standing::SessionGone, Some(session)) => {
-                    let call = Some((post.frame, post.call));
+                    let call = Some(post.call);
                     wire.tell(News::SessionGone { session, call, status }).await;
                 }
                 (Standing::Auth, _) => wire.fail(Some(id), failure(), delivery).await,

@@ -44,7 +44,7 @@ pub(crate) enum News {
     /// The handshake brought a session.
     Session(Arc<str>),
     /// A session is gone, and with it what was asked of it, unread.
-    SessionGone { session: Arc<str>, call: Option<(u64, Call)>, status: StatusCode },
+    SessionGone { session: Arc<str>, call: Option<Call>, status: StatusCode },
     /// What the listed tools mirror.
     Listed(Vec<(Box<str>, Mirrors)>),
     /// The note after the handshake has arrived, or never will.

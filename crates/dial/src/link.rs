@@ -37,8 +37,11 @@ use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::mpsc;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
+mod farewell;
+
+use self::farewell::Closing;
 use crate::build::{HttpError, Kind};
 use crate::exchange::{self, CallPost, Fallback, Mending, News, NotePost, Wire, failed};
 use crate::head::Heads;
@@ -116,12 +119,6 @@ enum Way {
 enum Gate {
     Open,
     Shut,
-}
-
-/// The steps of a polite end, within one deadline.
-struct Closing {
-    deadline: Pin<Box<Sleep>>,
-    delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// What exchanges may tell before the driver listens. More waits in the exchange, and so in the socket.
@@ -413,7 +410,7 @@ impl HttpLink {
     }
 
     /// One new handshake serves all: whoever learns of it late goes on with the session that is there.
-    fn session_gone(&mut self, gone: &Arc<str>, call: Option<(u64, Call)>, status: http::StatusCode) {
+    fn session_gone(&mut self, gone: &Arc<str>, call: Option<Call>, status: http::StatusCode) {
         match &self.heads.session {
             Some(session) if session == gone => {
                 self.heads.session = None;
@@ -422,15 +419,17 @@ impl HttpLink {
                 self.leave_lane();
             }
             Some(_) => {
-                if let Some((frame, call)) = call {
-                    self.post(frame, &Outgoing::One(Envelope::Call(call)));
+                // Whether it may go by that one is not for us to say.
+                if let Some(call) = call {
+                    let failure = HttpFailure::SessionReplaced { status };
+                    self.ready.push_back(failed(Some(call.id), failure, Delivery::NotSent));
                 }
                 return;
             }
             None => {}
         }
         let failure = HttpFailure::SessionGone { status };
-        self.ready.push_back(failed(call.map(|(_, call)| call.id), failure, Delivery::NotSent));
+        self.ready.push_back(failed(call.map(|call| call.id), failure, Delivery::NotSent));
     }
 
     /// There is no event stream. After a handshake by POST, that one's answer says more.
@@ -450,47 +449,6 @@ impl HttpLink {
     fn done(&mut self, id: &CallId, number: u64) {
         if self.calls.get(id).is_some_and(|flight| flight.number == number) {
             self.calls.remove(id);
-        }
-    }
-
-    /// From now on only what is polite goes on: notes, and the end of the session.
-    fn begin_close(&mut self) -> Closing {
-        for (_, flight) in self.calls.drain() {
-            flight.handle.abort();
-        }
-        // With its stream a session of the oldest transport ends: whatever is still posted is too late then.
-        if !matches!(self.way, Way::Events(_)) {
-            self.leave_lane();
-        }
-        self.held = Held::default();
-        for (frame, message) in self.steps.end() {
-            self.begin(frame, &message);
-        }
-        let deadline = Box::pin(sleep(self.wire.limits.farewell_timeout));
-        let mut delete: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
-        if self.heads.session.is_some() && matches!(self.way, Way::Posting) {
-            let (wire, url) = (self.wire.clone(), self.url.clone());
-            delete = Some(Box::pin(exchange::delete(wire, url, self.heads.delete())));
-        }
-        Closing { deadline, delete }
-    }
-
-    fn poll_farewell(&mut self, closing: &mut Closing, cx: &mut Context<'_>) -> Poll<()> {
-        if closing.deadline.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
-        loop {
-            while self.news.poll_recv(cx).is_ready() {}
-            match self.exchanges.poll_next_unpin(cx) {
-                Poll::Ready(Some(_)) => {}
-                Poll::Ready(None) => break,
-                Poll::Pending if self.exchanges.len() == 1 && self.lane.is_some() => self.leave_lane(),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        match &mut closing.delete {
-            Some(delete) => delete.as_mut().poll(cx),
-            None => Poll::Ready(()),
         }
     }
 }
@@ -596,7 +554,8 @@ impl Link for HttpLink {
         }
         self.exchanges.clear();
         let ended = self.tasks.poll_end(cx);
-        self.closing = Some(Closing { delete: None, ..closing });
+        closing.delete = None;
+        self.closing = Some(closing);
         ended
     }
 }

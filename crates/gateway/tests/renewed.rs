@@ -27,6 +27,7 @@ use common::Scratch;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// Whatever is waited for happens within this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,12 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 type Told = (bool, Option<&'static str>);
 
 /// Serves one request: the session and the tool that it lists have the number of the generation.
-async fn answer(
-    stream: TcpStream,
-    generation: usize,
-    (tells, tool): Told,
-    calls: &AtomicUsize,
-) -> Option<()> {
+async fn answer(stream: TcpStream, generation: usize, (tells, tool): Told, seen: &Seen) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut line, mut length, mut named) = (String::new(), 0, None);
     stream.read_line(&mut line).await.ok()?;
@@ -69,11 +65,17 @@ async fn answer(
             json!({ "tools": [{ "name": tool.unwrap_or(&session), "inputSchema": { "type": "object" } }] }),
         ),
         Some("tools/call") => {
-            calls.fetch_add(1, Ordering::SeqCst);
+            seen.calls.fetch_add(1, Ordering::SeqCst);
             Some(json!({ "content": [] }))
         }
         _ => Some(json!({})),
     };
+    if message["method"] == "notifications/initialized" && result.is_some() {
+        seen.opened.send_replace(generation);
+    }
+    if result.is_none() && message["params"]["arguments"]["late"] == true {
+        seen.opened.subscribe().wait_for(|opened| *opened == generation).await.ok()?;
+    }
     let (status, kind, body) = match result {
         None => ("404 Not Found", "", String::new()),
         Some(_) if line.starts_with("GET") => ("405 Method Not Allowed", "", String::new()),
@@ -87,19 +89,28 @@ async fn answer(
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.ok()
 }
 
-/// A server of these generations, and how often a tool was called there.
-async fn serve(generation: Arc<AtomicUsize>, told: Told) -> (SocketAddr, Arc<AtomicUsize>) {
+/// What a server has seen.
+#[derive(Default)]
+struct Seen {
+    /// How often a tool was called.
+    calls: AtomicUsize,
+    /// The generation of the session that was opened last.
+    opened: watch::Sender<usize>,
+}
+
+/// A server of these generations. A call that says so is refused once the session that comes is open.
+async fn serve(generation: Arc<AtomicUsize>, told: Told) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let calls = Arc::<AtomicUsize>::default();
-    let counts = Arc::clone(&calls);
+    let seen = Arc::<Seen>::default();
+    let sees = Arc::clone(&seen);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (generation, counts) = (generation.load(Ordering::SeqCst), Arc::clone(&counts));
-            tokio::spawn(async move { answer(stream, generation, told, &counts).await });
+            let (generation, sees) = (generation.load(Ordering::SeqCst), Arc::clone(&sees));
+            tokio::spawn(async move { answer(stream, generation, told, &sees).await });
         }
     });
-    (address, calls)
+    (address, seen)
 }
 
 /// F13, S0-28, S0-79: a session that was forgotten and replaced brings other tools. The catalog, what is listed of it and
@@ -148,10 +159,10 @@ async fn f13_a_renewed_session_refreshes_the_catalog() {
 /// that was looked at, and has the tool as it was.
 #[tokio::test]
 async fn t25_a_renewed_session_is_judged_before_it_is_called() {
-    for (tool, name, calls_after) in [(None, "a__s1", 1), (Some("who"), "a__who", 2)] {
+    for (tool, name, calls_after) in [(None, "a__s1", 1), (Some("who"), "a__who", 3)] {
         let scratch = Scratch::new(&format!("renewed-judged{calls_after}"));
         let generation = Arc::new(AtomicUsize::new(1));
-        let (address, calls) = serve(Arc::clone(&generation), (true, tool)).await;
+        let (address, seen) = serve(Arc::clone(&generation), (true, tool)).await;
         let http = Http::new(&format!("http://{address}/mcp")).unwrap();
         let way = way(move || std::future::ready(http.link()));
         let connector = Client::builder("fleet", "1").era(EraChoice::Legacy);
@@ -160,7 +171,7 @@ async fn t25_a_renewed_session_is_judged_before_it_is_called() {
         let options = front::Options { pins: Some(Arc::new(pins)), ..front::Options::default() };
         let front = Front::start(Fleet::start(vec![spec], Options::default()), options);
         for era in [EraChoice::Modern, EraChoice::Legacy] {
-            calls.store(0, Ordering::SeqCst);
+            seen.calls.store(0, Ordering::SeqCst);
             generation.store(1, Ordering::SeqCst);
             let (ours, theirs) = memory::pair(&Limits::DEFAULT);
             let serving = front.clone();
@@ -168,7 +179,10 @@ async fn t25_a_renewed_session_is_judged_before_it_is_called() {
             let client = Client::builder("client", "1").era(era).connect_link(ours).await.unwrap();
             client.call_tool(name, &json!({})).unwrap().await.unwrap();
             generation.store(2, Ordering::SeqCst);
-            let answered = client.call_tool(name, &json!({})).unwrap().await;
+            // The one is refused before there is another session, the other once there is.
+            let late = client.call_tool(name, &json!({ "late": true })).unwrap();
+            let (answered, late) = tokio::join!(client.call_tool(name, &json!({})).unwrap(), late);
+            assert_eq!(answered.is_ok(), late.is_ok(), "{late:?}");
             match (tool, answered) {
                 (Some(_), answered) => drop(answered.unwrap()),
                 (None, Err(CallError::Fault(fault))) => {
@@ -176,7 +190,7 @@ async fn t25_a_renewed_session_is_judged_before_it_is_called() {
                 }
                 (None, answered) => panic!("{answered:?}"),
             }
-            assert_eq!(calls.load(Ordering::SeqCst), calls_after, "{era:?}");
+            assert_eq!(seen.calls.load(Ordering::SeqCst), calls_after, "{era:?}");
             if tool.is_none() {
                 // The catalog is another by now.
                 break;

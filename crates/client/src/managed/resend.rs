@@ -77,6 +77,8 @@ impl KeptCall {
                 let call = peer.call_beside(method.clone(), params.clone(), options, beside.clone());
                 Stage::Flying(call, link)
             }
+            // The session that it is kept to is none that comes.
+            None if options.within == Within::This => Stage::Over(lost(kept.last_cause())),
             None => Stage::Waiting(wait(&kept, None, patience(&kept, options, begun))),
         };
         let (resends, before, given_up) = (0, None, Mutex::default());
@@ -304,11 +306,7 @@ fn patience(kept: &Kept, options: CallOptions, begun: Instant) -> Option<Instant
     let idle = Some(options.idle.unwrap_or(kept.limits.call_idle_timeout)).filter(|idle| !idle.is_zero());
     let idle = idle.and_then(|idle| Instant::now().checked_add(idle));
     let total = total(kept, options).and_then(|total| begun.checked_add(total));
-    let most = match options.within {
-        Within::Any => options.unlinked,
-        Within::This => Some(Duration::ZERO),
-    };
-    let unlinked = most.and_then(|most| Instant::now().checked_add(most));
+    let unlinked = options.unlinked.and_then(|most| Instant::now().checked_add(most));
     [idle, total, unlinked].into_iter().flatten().min()
 }
 

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardan_client::{Listen, Managed, Watcher};
+use cardan_proto::http::failure::HttpFailure;
 use cardan_proto::jsonrpc::envelope::Param;
 use cardan_proto::jsonrpc::fault::Fault;
 use cardan_proto::method::Method;
-use cardan_proto::session::event::{CallOptions, Called, Delivery, Event, Interest, Outcome, Within};
+use cardan_proto::session::event::{
+    CallOptions, Called, Cause, Delivery, Event, Interest, Outcome, Refusal, Within,
+};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -79,7 +82,16 @@ impl Bar {
     /// It has ended so.
     pub(super) fn ended(&self, outcome: &Outcome) {
         let mut stands = lock(&self.0);
-        let unsent = matches!(outcome, Outcome::Lost { delivery: Delivery::NotSent, .. });
+        let unsent = match outcome {
+            // The server is there and said no, or it could not be asked like that: so it would be again.
+            Outcome::Lost { cause: Cause::Http(failure), delivery: Delivery::NotSent } => {
+                !matches!(**failure, HttpFailure::Status { .. } | HttpFailure::Unfit(_))
+            }
+            Outcome::Lost { delivery, .. } => *delivery == Delivery::NotSent,
+            // The link was about to end.
+            Outcome::Refused(refusal) => *refusal == Refusal::NotOpen,
+            _ => false,
+        };
         if unsent && *stands == Stands::LetOut {
             *stands = Stands::Left;
         }
@@ -139,6 +151,12 @@ impl Judged {
         same && self.notes.missed() == self.missed
     }
 
+    /// Are the tools the same, and as good?
+    fn says_as(&self, other: &Self) -> bool {
+        (self.session, self.approved) == (other.session, other.approved)
+            && (&self.told, &self.held) == (&other.told, &other.held)
+    }
+
     fn of(&self, tool: &str) -> Result<(), Barred> {
         match self.told.contains(tool) {
             _ if self.held.has(tool) => Err(Barred::Changed),
@@ -175,7 +193,7 @@ impl Vet {
     async fn judge(&self, line: &Line, tool: &str) -> Result<(), Barred> {
         let mut seen = line.vetted.0.lock().await;
         let Seen { judged, listen } = &mut *seen;
-        for _ in 0..LOOKS {
+        for looks in 0..LOOKS {
             let Some(approved) = self.pins.blocks() else { return Ok(()) };
             let session = line.managed.sessions();
             if let Some(judged) = judged
@@ -184,8 +202,12 @@ impl Vet {
                 return judged.of(tool);
             }
             // What does not come now may come for the next call.
-            *judged = None;
-            *judged = Some(self.look(&line.managed, listen, (session, approved)).await?);
+            let before = judged.take().filter(|_| looks > 0);
+            let seen = judged.insert(self.look(&line.managed, listen, (session, approved)).await?);
+            if before.is_some_and(|before| before.says_as(seen)) {
+                // It tells of changes whenever it is asked, and nothing has changed.
+                return seen.of(tool);
+            }
         }
         Err(Barred::Untold)
     }

@@ -42,6 +42,11 @@ pub enum HttpFailure {
         /// The status that says so.
         status: StatusCode,
     },
+    /// The same, and another session has taken its place since: that one may be good for what was refused.
+    SessionReplaced {
+        /// The status that says so.
+        status: StatusCode,
+    },
     /// The body is neither a message nor a lane.
     Content {
         /// The status it came with.
@@ -78,6 +83,7 @@ impl HttpFailure {
         match self {
             Self::Status { status, .. }
             | Self::SessionGone { status }
+            | Self::SessionReplaced { status }
             | Self::Content { status, .. }
             | Self::NoReply { status } => Some(*status),
             _ => None,
@@ -118,6 +124,12 @@ impl HttpFailure {
         matches!(self, Self::SessionGone { .. })
     }
 
+    /// Is there a new session already?
+    #[must_use]
+    pub fn is_session_replaced(&self) -> bool {
+        matches!(self, Self::SessionReplaced { .. })
+    }
+
     /// Did the answer end properly, without the reply?
     #[must_use]
     pub fn is_no_reply(&self) -> bool {
@@ -152,6 +164,9 @@ impl fmt::Display for HttpFailure {
                 write_hints(hints, f)
             }
             Self::SessionGone { status } => write!(f, "the session is gone ({status})"),
+            Self::SessionReplaced { status } => {
+                write!(f, "the session is gone ({status}), and another has taken its place")
+            }
             Self::Content { status, content_type, excerpt } => {
                 let kind = if content_type.is_empty() { "of no named type" } else { content_type };
                 write!(f, "the answer ({status}) is {kind}, neither JSON nor events")?;

@@ -16,7 +16,9 @@ impl Session {
         if gone && self.heal(call, &cause) {
             return;
         }
+        let replaced = matches!(&cause, Cause::Http(failure) if failure.is_session_replaced());
         match call {
+            Some(call) if replaced && self.replaced(call, &cause) => {}
             Some(call) => self.settle_failed(call, cause, delivery),
             None => self.find(Rule::PostRefused, id, cause.to_string()),
         }

@@ -100,6 +100,21 @@ impl Session {
         true
     }
 
+    /// A call was refused late: there is a new session already. It goes by that one, unless it may go by no other. `false`: by none.
+    pub(super) fn replaced(&mut self, id: i64, cause: &Cause) -> bool {
+        let healing = self.heal.cause.is_some();
+        if !healing && self.state != State::Ready {
+            return false;
+        }
+        self.hold(id, cause);
+        if !healing {
+            for id in std::mem::take(&mut self.heal.refused) {
+                self.send_again(id);
+            }
+        }
+        true
+    }
+
     fn hold(&mut self, id: i64, cause: &Cause) {
         let Some(pending) = self.outbound.get_mut(id) else { return };
         if let (Purpose::Call(ticket), Within::This) = (&pending.purpose, pending.options.within) {
