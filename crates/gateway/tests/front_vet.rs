@@ -143,13 +143,27 @@ async fn t25_a_new_line_is_judged_by_what_it_tells_itself() {
     }
 }
 
-/// A legacy server that asks for something in every call. It tells that its tools are others, and does not tell them any more.
-async fn asks(link: tokio::io::DuplexStream, lists: Arc<AtomicUsize>, mute: Arc<Mutex<bool>>) {
+/// What a legacy server does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Manner {
+    /// It asks for something in every call. It tells that its tools are others, and does not tell them any more.
+    Asks,
+    /// It tells that its tools are others whenever it lists them.
+    Tells,
+}
+
+async fn serve(
+    manner: Manner,
+    link: tokio::io::DuplexStream,
+    lists: Arc<AtomicUsize>,
+    mute: Arc<Mutex<bool>>,
+) {
     let (read, mut write) = tokio::io::split(link);
     let (mut lines, mut calling) = (BufReader::new(read).lines(), Value::Null);
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         let (id, mut out) = (&message["id"], Vec::new());
+        let changed = || json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
         let done = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
         match message["method"].as_str() {
             Some("initialize") => out.push(done(
@@ -162,6 +176,9 @@ async fn asks(link: tokio::io::DuplexStream, lists: Arc<AtomicUsize>, mute: Arc<
             )),
             Some("tools/list") => {
                 lists.fetch_add(1, SeqCst);
+                if manner == Manner::Tells {
+                    out.push(changed());
+                }
                 out.push(match *mute.lock().unwrap() {
                     true => {
                         json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32000, "message": "no" } })
@@ -171,10 +188,13 @@ async fn asks(link: tokio::io::DuplexStream, lists: Arc<AtomicUsize>, mute: Arc<
                     }
                 });
             }
+            Some("tools/call") if manner == Manner::Tells => {
+                out.push(done(id, json!({ "content": [{ "type": "text", "text": "hello" }] })));
+            }
             Some("tools/call") => {
                 *mute.lock().unwrap() = true;
                 calling = id.clone();
-                out.push(json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
+                out.push(changed());
                 let params = json!({
                     "message": "who?",
                     "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
@@ -200,20 +220,7 @@ async fn asks(link: tokio::io::DuplexStream, lists: Arc<AtomicUsize>, mute: Arc<
 #[tokio::test]
 async fn t25_the_retry_of_a_parked_call_is_not_judged() {
     let dir = Scratch::new("vet-parked");
-    let (lists, mute) = (Arc::<AtomicUsize>::default(), Arc::new(Mutex::new(false)));
-    let (counts, muted) = (Arc::clone(&lists), Arc::clone(&mute));
-    let way = cardan_client::way(move || {
-        let (ours, theirs) = tokio::io::duplex(1 << 16);
-        let (read, write) = tokio::io::split(ours);
-        tokio::spawn(asks(theirs, Arc::clone(&counts), Arc::clone(&muted)));
-        std::future::ready(Ok::<_, std::convert::Infallible>(Lines::new(read, write, &Limits::DEFAULT)))
-    });
-    let policy = cardan_proto::upkeep::policy::Policy::CHILD;
-    let making = fleet::Making { connector: Client::builder("fleet", "1"), way, policy };
-    let pins = Pins::new(PinStore::new(dir.path().join("pins")), Mode::Block, |line| panic!("{line}"));
-    let spec = Spec { pinned: KEY.to_owned(), ..Spec::new("one", "stdio", "digest", making) };
-    let options = Options { pins: Some(Arc::new(pins)), lend: Lend::Modern, ..Options::default() };
-    let front = Front::start(Fleet::start(vec![spec], fleet::Options::default()), options);
+    let (front, lists, mute) = before(Manner::Asks, &dir);
     let client = at(&front, Era::Modern, answering("ada")).await;
     assert_eq!(text(&client, "one__who", json!({})).await, "hello");
     assert!(lists.load(SeqCst) > 1, "its line was looked at before");
@@ -223,4 +230,37 @@ async fn t25_the_retry_of_a_parked_call_is_not_judged() {
     *mute.lock().unwrap() = false;
     assert_eq!(text(&client, "one__who", json!({})).await, "hello");
     front.end("done").await;
+}
+
+/// T25: a server that tells of other tools whenever it is asked for them is called, where they are the same each time.
+#[tokio::test]
+async fn t25_who_only_says_that_its_tools_are_others_is_called() {
+    let dir = Scratch::new("vet-tells");
+    let (front, ..) = before(Manner::Tells, &dir);
+    for era in [Era::Modern, Era::Legacy] {
+        let client = at(&front, era, plain()).await;
+        for _ in 0..2 {
+            assert_eq!(text(&client, "one__who", json!({})).await, "hello", "{era:?}");
+        }
+    }
+    front.end("done").await;
+}
+
+/// A gateway before such a server, how often that was asked for its tools, and whether it tells none.
+fn before(manner: Manner, dir: &Scratch) -> (Front, Arc<AtomicUsize>, Arc<Mutex<bool>>) {
+    let (lists, mute) = (Arc::<AtomicUsize>::default(), Arc::new(Mutex::new(false)));
+    let (counts, muted) = (Arc::clone(&lists), Arc::clone(&mute));
+    let way = cardan_client::way(move || {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let (read, write) = tokio::io::split(ours);
+        tokio::spawn(serve(manner, theirs, Arc::clone(&counts), Arc::clone(&muted)));
+        std::future::ready(Ok::<_, std::convert::Infallible>(Lines::new(read, write, &Limits::DEFAULT)))
+    });
+    let policy = cardan_proto::upkeep::policy::Policy::CHILD;
+    let making = fleet::Making { connector: Client::builder("fleet", "1"), way, policy };
+    let pins = Pins::new(PinStore::new(dir.path().join("pins")), Mode::Block, |line| panic!("{line}"));
+    let spec = Spec { pinned: KEY.to_owned(), ..Spec::new("one", "stdio", "digest", making) };
+    let options = Options { pins: Some(Arc::new(pins)), lend: Lend::Modern, ..Options::default() };
+    let front = Front::start(Fleet::start(vec![spec], fleet::Options::default()), options);
+    (front, lists, mute)
 }

@@ -260,3 +260,40 @@ impl fmt::Debug for Vetted {
         f.debug_struct("Vetted").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cardan_proto::http::challenge::Hints;
+    use http::StatusCode;
+
+    use super::*;
+
+    /// A call that was let out is made once more where its session was gone before it left, and not where its server turned it away: that
+    /// one would again. One that nobody let out is not made at all.
+    #[test]
+    fn what_never_left_goes_once_more() {
+        let lost = |cause, delivery| Outcome::Lost { cause, delivery };
+        let http = |failure| Cause::Http(Box::new(failure));
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let throttled = HttpFailure::Status { status, excerpt: "".into(), hints: Box::<Hints>::default() };
+        for (outcome, again) in [
+            (lost(Cause::ClosedByPeer, Delivery::NotSent), true),
+            (
+                lost(http(HttpFailure::SessionReplaced { status: StatusCode::NOT_FOUND }), Delivery::NotSent),
+                true,
+            ),
+            (Outcome::Refused(Refusal::NotOpen), true),
+            (lost(http(throttled), Delivery::NotSent), false),
+            (lost(Cause::ClosedByPeer, Delivery::Unknown), false),
+            (Outcome::Refused(Refusal::Backlog), false),
+            (Outcome::Done("{}".into()), false),
+        ] {
+            let bar = Bar::default();
+            bar.ended(&outcome);
+            assert!(!bar.take_left(), "nobody let it out: {outcome:?}");
+            *lock(&bar.0) = Stands::LetOut;
+            bar.ended(&outcome);
+            assert_eq!((bar.take_left(), bar.take_left()), (again, false), "{outcome:?}");
+        }
+    }
+}
